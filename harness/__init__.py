@@ -1,0 +1,1 @@
+"""The benchmark harness: everything that is the same for all implementations. Imports no framework."""

@@ -1,0 +1,1 @@
+"""One folder per implementation; each is readable alone."""

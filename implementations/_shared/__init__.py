@@ -1,0 +1,1 @@
+"""What several implementations of one framework share. No implementation itself."""
