@@ -73,7 +73,8 @@ class Problem:
         """Cells along one side of the cell list: as many as fit with a width of at least cutoff / subdivision.
 
         Never more than subdivision * ceil(sqrt(n)) (at least 3 * subdivision), so that a huge and nearly empty box
-        costs memory of the order of n. A ratio that falls short of a whole number by rounding alone counts as that number.
+        costs memory of the order of n. A ratio that falls short of a whole number by rounding alone counts as that
+        number.
 
         Args:
             n: number of particles.

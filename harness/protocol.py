@@ -49,7 +49,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         options: keyword options of the constructor with their defaults.
         packages: distributions whose versions decide its speed.
         forward_sources, adjoint_sources: files, relative to `implementations/`, that hold the forward pass and the
-            adjoint; their code lines are counted. Without any, forward.py and adjoint.py of the implementation's folder.
+            adjoint; their code lines are counted. Without any: forward.py and adjoint.py of the row's own folder.
     """
 
     title: str
@@ -81,7 +81,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Support(msgspec.Struct, frozen=True):
-    """Answer of `Implementation.supports`: a reason means no; `expected` names outcomes besides ok that surprise nobody."""
+    """Answer of `Implementation.supports`: a reason means no; `expected` are outcomes besides ok that surprise nobody."""
 
     reason: str | None = None
     expected: tuple[str, ...] = ()
