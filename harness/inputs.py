@@ -32,7 +32,7 @@ def published_positions(n: int) -> FloatArray:
 
 
 def clustered_positions(n: int) -> FloatArray:
-    """Positions with n / 2000 Gaussian blobs of 150 particles (sigma 0.35) in an otherwise uniform box: (n, 2) float64."""
+    """Positions (n, 2) float64: n / 2000 Gaussian blobs of 150 particles, sigma 0.35, in an otherwise uniform box."""
     rng = np.random.default_rng(CLUSTERED_SEED)
     length = Problem.of_size(n).box_length
     blobs = max(1, n // PARTICLES_PER_BLOB) if n >= BLOB_PARTICLES else 0
@@ -105,8 +105,8 @@ def _draw(state: _Words, count: int) -> _Words:
 def _interleaved(lanes: _Words, steps: int) -> _Words:
     """Outputs (steps, lanes) of streams that advance together.
 
-    The state's step is linear over GF(2): blocks of `_BLOCK` steps start from jumped states, found by doubling, and then
-    all advance at once.
+    The state's step is linear over GF(2): blocks of `_BLOCK` steps start from jumped states, found by doubling, and
+    then all advance at once.
     """
     blocks = -(-steps // _BLOCK)
     starts = lanes[None]

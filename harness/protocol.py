@@ -81,7 +81,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Support(msgspec.Struct, frozen=True):
-    """Answer of `Implementation.supports`: a reason means no; `expected` are outcomes besides ok that surprise nobody."""
+    """Answer of `supports`: a reason means no; `expected` are outcomes besides ok that surprise nobody."""
 
     reason: str | None = None
     expected: tuple[str, ...] = ()

@@ -1,0 +1,255 @@
+"""The oracle: loss and gradient in closed form, float64, sharing no code with any implementation.
+
+    dL/dx_i = sum_j 2 m [(rho_i - rho_0) + (rho_j - rho_0)] W'(r)/r (x_i - x_j)
+
+Pairs come from all pairs in blocks where the input is small or the box is short, and from SciPy's periodic k-d tree
+elsewhere.
+`python -m harness.oracle` evaluates references in a process of its own, so that its memory is nobody else's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import cKDTree
+
+from harness.hard_cases import HARD_CASES, HARD_SCENARIO
+from harness.inputs import SCENARIOS
+from harness.problem import FloatArray, InvalidPositionsError, Problem
+from harness.protocol import Counts, Dtype
+
+ALL_PAIRS_LIMIT = 4096
+BLOCK_PAIRS = 1 << 21
+
+_Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """What is right for one input.
+
+    Attributes:
+        name: which input of its scenario.
+        problem: parameters; floats as in `harness.problem.Problem`.
+        positions: (N, 2) of the case's dtype.
+        refusal: the error expected in place of a result, or None.
+        loss: float64.
+        gradient: (N, 2) float64.
+        density: (N,) float64.
+        gradient_scale: S = max over i and axis of sum_j |pair term of g_i|, a scale where the gradient itself vanishes.
+        counts: independent counts.
+        boundary_pairs: ordered pairs so close to the cutoff that rounding decides whether they count.
+    """
+
+    name: str
+    problem: Problem
+    positions: Any
+    refusal: str | None
+    loss: float
+    gradient: Any
+    density: Any
+    gradient_scale: float
+    counts: Counts
+    boundary_pairs: int
+
+
+def spline(r: FloatArray, h: float) -> FloatArray:
+    """Cubic spline W(r, h) in two dimensions (Monaghan 1992), any shape, zero from 2h on."""
+    q = r / h
+    inner = 1.0 - 1.5 * q**2 + 0.75 * q**3
+    outer = 0.25 * np.maximum(2.0 - q, 0.0) ** 3
+    return 10.0 / (7.0 * np.pi * h * h) * np.where(q < 1.0, inner, outer)
+
+
+def spline_derivative(r: FloatArray, h: float) -> FloatArray:
+    """dW/dr, any shape."""
+    q = r / h
+    inner = -3.0 * q + 2.25 * q**2
+    outer = -0.75 * np.maximum(2.0 - q, 0.0) ** 2
+    return 10.0 / (7.0 * np.pi * h**3) * np.where(q < 1.0, inner, outer)
+
+
+def reference(name: str, problem: Problem, positions: FloatArray) -> Reference:
+    """Evaluate one input.
+
+    Args:
+        name: kept in the result.
+        problem: parameters.
+        positions: (N, 2) float32 or float64, any finite coordinates; evaluated in float64 as they are.
+
+    Raises:
+        InvalidPositionsError: see `Problem.require_valid`.
+    """
+    problem.require_valid(positions)
+    n, h, mass = len(positions), problem.smoothing_length, problem.mass
+    wrapped = _wrapped(positions.astype(np.float64), problem.box_length)
+    band = 4.0 * float(np.finfo(positions.dtype).eps) * problem.cutoff + 1e-15 * problem.box_length
+    density = np.full(n, mass * float(spline(np.zeros(()), h)))
+    true_pairs = boundary_pairs = 0
+    for i, j, d in _pairs(wrapped, problem):
+        r = _norm(d)
+        w = mass * spline(r, h)
+        density += _scatter(i, w, n) + _scatter(j, w, n)
+        true_pairs += 2 * int(np.count_nonzero(r < problem.cutoff))
+        boundary_pairs += 2 * int(np.count_nonzero(np.abs(r - problem.cutoff) <= band))
+    residual = density - problem.rest_density
+    gradient, magnitude = np.zeros((n, 2)), np.zeros((n, 2))
+    for i, j, d in _pairs(wrapped, problem):
+        r = _norm(d)
+        slope = np.divide(spline_derivative(r, h), r, out=np.zeros_like(r), where=r > 0.0)
+        term = (2.0 * mass * (residual[i] + residual[j]) * slope)[:, None] * d
+        for axis in range(2):
+            gradient[:, axis] += _scatter(i, term[:, axis], n) - _scatter(j, term[:, axis], n)
+            size = np.abs(term[:, axis])
+            magnitude[:, axis] += _scatter(i, size, n) + _scatter(j, size, n)
+    return Reference(
+        name=name,
+        problem=problem,
+        positions=positions,
+        refusal=None,
+        loss=float(np.sum(residual**2)),
+        gradient=gradient,
+        density=density,
+        gradient_scale=float(magnitude.max(initial=0.0)),
+        counts=_counts(problem, positions, true_pairs),
+        boundary_pairs=boundary_pairs,
+    )
+
+
+def loss_only(problem: Problem, positions: FloatArray) -> float:
+    """The loss alone, float64: what a finite difference of the oracle itself needs."""
+    n = len(positions)
+    density = np.full(n, problem.mass * float(spline(np.zeros(()), problem.smoothing_length)))
+    for i, j, d in _pairs(_wrapped(positions.astype(np.float64), problem.box_length), problem):
+        w = problem.mass * spline(_norm(d), problem.smoothing_length)
+        density += _scatter(i, w, n) + _scatter(j, w, n)
+    return float(np.sum((density - problem.rest_density) ** 2))
+
+
+def _wrapped(positions: FloatArray, length: float) -> FloatArray:
+    wrapped = np.mod(positions, length)
+    wrapped[wrapped >= length] = 0.0  # the remainder of a tiny negative coordinate rounds up to L itself
+    return wrapped
+
+
+def _pairs(wrapped: FloatArray, problem: Problem) -> Iterator[_Pairs]:
+    """Every unordered pair near the cutoff once, in blocks: indices i, j and the minimum image of x_i - x_j."""
+    n, length = len(wrapped), problem.box_length
+    reach = problem.cutoff * (1.0 + 1e-6)
+    if n <= ALL_PAIRS_LIMIT or length < 4.0 * problem.cutoff:
+        rows = max(1, BLOCK_PAIRS // max(n, 1))
+        for first in range(0, n, rows):
+            i, j = np.nonzero(np.arange(first, min(first + rows, n))[:, None] < np.arange(n))
+            i += first
+            d = _minimum_image(wrapped[i] - wrapped[j], length)
+            near = _norm(d) < reach
+            yield i[near], j[near], d[near]
+        return
+    pairs = cKDTree(wrapped, boxsize=length).query_pairs(reach, output_type="ndarray")
+    for first in range(0, len(pairs), BLOCK_PAIRS):
+        i, j = pairs[first : first + BLOCK_PAIRS].T
+        yield i, j, _minimum_image(wrapped[i] - wrapped[j], length)
+
+
+def _minimum_image(d: FloatArray, length: float) -> FloatArray:
+    return d - length * np.round(d / length)
+
+
+def _norm(d: FloatArray) -> FloatArray:
+    return np.sqrt(d[:, 0] ** 2 + d[:, 1] ** 2)
+
+
+def _scatter(index: npt.NDArray[np.int64], values: FloatArray, n: int) -> FloatArray:
+    return np.bincount(index, values, n)
+
+
+def _counts(problem: Problem, positions: FloatArray, true_pairs: int) -> Counts:
+    """Occupancies follow the cells of the positions' own precision, so that they are exact in float32 too."""
+    n = len(positions)
+    occupancy = _occupancy(problem, positions, 1)
+    fine = _occupancy(problem, positions, 2)
+    return Counts(
+        n=n,
+        true_pairs=true_pairs,
+        cells_per_side=len(occupancy),
+        max_occupancy=int(occupancy.max(initial=0)),
+        stencil_pairs=_stencil_pairs(occupancy, 1),
+        fine_stencil_pairs=_stencil_pairs(fine, 2),
+    )
+
+
+def _occupancy(problem: Problem, positions: FloatArray, subdivision: int) -> npt.NDArray[np.int64]:
+    nc = problem.cells_per_side(len(positions), subdivision)
+    cells = problem.cell_coordinates(positions, nc)
+    return np.bincount(cells[:, 0] + nc * cells[:, 1], minlength=nc * nc).reshape(nc, nc)
+
+
+def _stencil_pairs(occupancy: npt.NDArray[np.int64], reach: int) -> int:
+    """Ordered pairs, self included, over cells at most `reach` apart on each axis; each distinct cell once."""
+    nc = len(occupancy)
+    offsets = range(-reach, reach + 1) if nc > 2 * reach else range(nc)
+    around = sum(np.roll(occupancy, (dy, dx), (0, 1)) for dy in offsets for dx in offsets)
+    return int(np.sum(occupancy * around))
+
+
+def references(scenario: str, n: int, dtype: Dtype) -> Iterator[Reference]:
+    """The references of a scenario: one for n particles, or all the hard cases."""
+    if scenario == HARD_SCENARIO:
+        for case in (case for case in HARD_CASES if dtype in case.dtypes):
+            positions = case.positions().astype(dtype)
+            try:
+                yield reference(case.name, case.problem, positions)
+            except InvalidPositionsError as error:
+                yield refused(case.name, case.problem, positions, str(error))
+    else:
+        yield reference(scenario, Problem.of_size(n), SCENARIOS[scenario](n).astype(dtype))
+
+
+def refused(name: str, problem: Problem, positions: FloatArray, reason: str) -> Reference:
+    """The reference of an input that has no result: every implementation must refuse it."""
+    return Reference(
+        name=name,
+        problem=problem,
+        positions=positions,
+        refusal=reason,
+        loss=0.0,
+        gradient=np.zeros((0, 2)),
+        density=np.zeros(0),
+        gradient_scale=0.0,
+        counts=Counts(
+            n=len(positions), true_pairs=0, cells_per_side=0, max_occupancy=0, stencil_pairs=0, fine_stencil_pairs=0
+        ),
+        boundary_pairs=0,
+    )
+
+
+_ARRAYS = ("positions", "gradient", "density")
+
+
+def save(path: Path, items: list[Reference]) -> None:
+    """Write references to one uncompressed .npz file: arrays as they are, the rest as JSON."""
+    arrays = {f"{k}_{a}": getattr(item, a) for k, item in enumerate(items) for a in _ARRAYS}
+    bare = [msgspec.structs.replace(item, positions=None, gradient=None, density=None) for item in items]
+    np.savez(path, allow_pickle=False, meta=np.frombuffer(msgspec.json.encode(bare), np.uint8), **arrays)
+
+
+def load(path: Path) -> list[Reference]:
+    """Read what `save` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        bare = msgspec.json.decode(file["meta"].tobytes(), type=list[Reference])
+        return [msgspec.structs.replace(item, **{a: file[f"{k}_{a}"] for a in _ARRAYS}) for k, item in enumerate(bare)]
+
+
+def main() -> None:
+    """`python -m harness.oracle SCENARIO N DTYPE FILE`."""
+    scenario, n, dtype, path = sys.argv[1:]
+    save(Path(path), list(references(scenario, int(n), dtype)))  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()
