@@ -150,7 +150,7 @@ def _pairs(wrapped: FloatArray, problem: Problem) -> Iterator[_Pairs]:
             near = _norm(d) < reach
             yield i[near], j[near], d[near]
         return
-    pairs = cKDTree(wrapped, boxsize=length).query_pairs(reach, output_type="ndarray")
+    pairs = cKDTree(wrapped, boxsize=[length, length]).query_pairs(reach, output_type="ndarray")
     for first in range(0, len(pairs), BLOCK_PAIRS):
         i, j = pairs[first : first + BLOCK_PAIRS].T
         yield i, j, _minimum_image(wrapped[i] - wrapped[j], length)
@@ -165,7 +165,8 @@ def _norm(d: FloatArray) -> FloatArray:
 
 
 def _scatter(index: npt.NDArray[np.int64], values: FloatArray, n: int) -> FloatArray:
-    return np.bincount(index, values, n)
+    sums: FloatArray = np.bincount(index, values, n).astype(np.float64, copy=False)
+    return sums
 
 
 def _counts(problem: Problem, positions: FloatArray, true_pairs: int) -> Counts:

@@ -1,0 +1,221 @@
+"""The gate: whether what an implementation returned is right, and if not, where and perhaps why.
+
+Every comparison is written so that NaN fails it. Tolerances: float64 1e-12; float32 max(1e-5, 2 eps32 L / (2h)), the
+part of the box's own rounding that reaches a pair distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.oracle import Reference
+from harness.problem import FloatArray, Problem
+from harness.protocol import Dtype
+from harness.records import Outcome, Result, Worst
+
+FLOAT64_TOLERANCE = 1e-12
+FLOAT32_TOLERANCE = 1e-5
+FINITE_DIFFERENCE_TOLERANCE = 1e-6
+FINITE_DIFFERENCE_STEP = 1e-5  # of h; truncation and rounding of the difference then both stay below the tolerance
+
+
+def tolerance(problem: Problem, dtype: Dtype) -> float:
+    """Largest accepted `scaled_diff` and `loss_rel_diff`."""
+    if dtype == "float64":
+        return FLOAT64_TOLERANCE
+    return max(FLOAT32_TOLERANCE, 2.0 * float(np.finfo(np.float32).eps) * problem.box_length / problem.cutoff)
+
+
+def judge(
+    reference: Reference,
+    dtype: Dtype,
+    *,
+    loss: object,
+    gradient: object,
+    true_pairs: int,
+    pair_slots: int,
+    expected_pair_slots: int,
+    fd_diff: float | None = None,
+) -> Result:
+    """Compare one implementation's output with the reference.
+
+    Args:
+        reference: what is right.
+        dtype: what was asked for.
+        loss: NumPy scalar or 0-d array.
+        gradient: (N, 2) NumPy array.
+        true_pairs, pair_slots: the row's counts.
+        expected_pair_slots: its formula on the oracle's counts.
+        fd_diff: see `finite_difference`; None where it was not taken.
+
+    Returns:
+        A result with outcome ok, disagrees, wrong-dtype or bad-output, the reason, and every figure that could be had.
+    """
+    form = _malformed(reference, dtype, loss, gradient)
+    if form is not None:
+        outcome, reason = form
+        return Result(outcome=outcome, reason=reason, true_pairs=true_pairs, pair_slots=pair_slots)
+    result = _figures(reference, float(np.asarray(loss)), np.asarray(gradient, np.float64))
+    result.true_pairs, result.pair_slots, result.fd_diff = true_pairs, pair_slots, _finite(fd_diff)
+    complaints = list(_complaints(reference, dtype, result, fd_diff, expected_pair_slots))
+    if complaints:
+        result.outcome = "disagrees"
+        hint = _hint(reference, dtype, np.asarray(gradient, np.float64), true_pairs)
+        result.reason = "; ".join(complaints + ([hint] if hint else []))
+    return result
+
+
+def _malformed(reference: Reference, dtype: Dtype, loss: object, gradient: object) -> tuple[Outcome, str] | None:
+    """Outcome and reason where the output is not even of the asked form."""
+    for name, value, shape in (("loss", loss, ()), ("gradient", gradient, reference.positions.shape)):
+        if not isinstance(value, np.ndarray | np.generic):
+            return "bad-output", f"{name} is a {type(value).__name__}, not an array"
+        if value.shape != shape:
+            return "bad-output", f"{name} has shape {value.shape}; expected {shape}"
+        if value.dtype != np.dtype(dtype):
+            return "wrong-dtype", f"{name} is {value.dtype}; {dtype} was asked for"
+    return None
+
+
+def _figures(reference: Reference, loss: float, gradient: FloatArray) -> Result:
+    error = np.abs(gradient - reference.gradient).max(axis=1, initial=0.0)
+    largest = float(error.max(initial=0.0))
+    scale = float(np.abs(reference.gradient).max(initial=0.0))
+    return Result(
+        outcome="ok",
+        loss=_finite(loss),
+        grad_norm=_finite(float(np.linalg.norm(gradient))),
+        max_rel_diff=_finite(_ratio(largest, scale)),
+        scaled_diff=_finite(_ratio(largest, reference.gradient_scale)),
+        loss_rel_diff=_finite(_ratio(abs(loss - reference.loss), abs(reference.loss))),
+        worst=_worst(reference, gradient, error) if len(gradient) else None,
+    )
+
+
+def _worst(reference: Reference, gradient: FloatArray, error: FloatArray) -> Worst:
+    index = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
+    got = [_finite(float(value)) for value in gradient[index]]
+    return Worst(index, got, [float(value) for value in reference.gradient[index]])
+
+
+def _complaints(
+    reference: Reference, dtype: Dtype, result: Result, fd_diff: float | None, expected_pair_slots: int
+) -> Iterator[str]:
+    limit = tolerance(reference.problem, dtype)
+    if result.loss is None:
+        yield "the loss is not finite"
+    elif not _within(result.loss_rel_diff, limit):
+        yield f"loss {result.loss!r}, expected {reference.loss!r} (relative difference {_show(result.loss_rel_diff)})"
+    if result.grad_norm is None:
+        yield f"the gradient is not finite at particle {_index(result)}"
+    elif not _within(result.scaled_diff, limit):
+        assert result.worst is not None
+        yield (
+            f"gradient of particle {result.worst.index} is {result.worst.got}, expected {result.worst.expected} "
+            f"(scaled difference {_show(result.scaled_diff)}, limit {limit:.1e})"
+        )
+    if fd_diff is not None and not fd_diff <= FINITE_DIFFERENCE_TOLERANCE:
+        yield f"gradient is not the derivative of the row's own loss (finite difference off by {_show(fd_diff)})"
+    yield from _count_complaints(reference, dtype, result, expected_pair_slots)
+
+
+def _count_complaints(reference: Reference, dtype: Dtype, result: Result, expected_pair_slots: int) -> Iterator[str]:
+    """Counts are exact, but for pairs that rounding puts on either side of the cutoff."""
+    right = reference.counts.true_pairs
+    slack = float(reference.boundary_pairs)
+    if dtype == "float32":
+        slack += 2.0 + 1e-6 * right
+    if result.true_pairs is None or not abs(result.true_pairs - right) <= slack:
+        yield f"true_pairs is {result.true_pairs}, expected {right}"
+    if dtype == "float64":
+        slack = 0.0 if reference.boundary_pairs == 0 else 2.0 * reference.boundary_pairs
+    if result.pair_slots is None or not abs(result.pair_slots - expected_pair_slots) <= slack:
+        yield f"pair_slots is {result.pair_slots}, expected {expected_pair_slots} by the row's formula"
+
+
+def _hint(reference: Reference, dtype: Dtype, got: FloatArray, true_pairs: int) -> str | None:
+    """A guess at the mistake, where the numbers give one away."""
+    right, scale = reference.gradient, reference.gradient_scale
+    if not np.isfinite(got).all() or not scale > 0.0:
+        return None
+    close = 1e3 * tolerance(reference.problem, dtype) * scale
+    error = np.abs(got - right).max(axis=1)
+    if not error.max() > tolerance(reference.problem, dtype) * scale:
+        return None
+    if not got.any():
+        return "hint: every entry is zero"
+    if true_pairs < reference.counts.true_pairs:
+        return f"hint: {reference.counts.true_pairs - true_pairs} pairs dropped"
+    factor = float(np.vdot(got, right) / np.vdot(right, right))
+    if np.abs(got - factor * right).max() <= close and abs(factor - 1.0) > 1e-9:
+        return "hint: the sign is wrong" if abs(factor + 1.0) < 1e-6 else f"hint: scaled by {factor:.10g}"
+    if len(got) > 1 and np.abs(_sorted_rows(got) - _sorted_rows(right)).max() <= close:
+        return "hint: right rows in another order (left in sorted order?)"
+    if dtype == "float64" and error.max() <= 1e-4 * scale:
+        return "hint: float32 precision (a float32 constant or step inside?)"
+    off = int(np.count_nonzero(error > tolerance(reference.problem, dtype) * scale))
+    return f"hint: {off} of {len(got)} particles differ" + (" (one pair dropped or wrong?)" if off <= 2 else "")
+
+
+def _sorted_rows(rows: FloatArray) -> FloatArray:
+    return rows[np.lexsort(rows.T)]
+
+
+def direction(n: int) -> npt.NDArray[np.float64]:
+    """Random direction (n, 2) of the finite difference, standard normal, always the same for n particles."""
+    return np.random.default_rng(n).standard_normal((n, 2))
+
+
+def finite_difference(reference: Reference, gradient: FloatArray, step: float, losses: tuple[float, float]) -> float:
+    """Distance of a gradient from a central difference along `direction`, relative to |g|_2.
+
+    Rounding of the two losses, which the difference magnifies, is allowed for: it adds to the denominator, so that a
+    vanishing gradient is held to an absolute error.
+
+    Args:
+        reference: of the input.
+        gradient: (N, 2) float64 of the implementation, in float64.
+        step: displacement per unit of the direction.
+        losses: the implementation's loss at x + step d and x - step d.
+    """
+    slope = (losses[0] - losses[1]) / (2.0 * step)
+    rounding = 64.0 * float(np.finfo(np.float64).eps) * float(np.sum(reference.density**2)) / step
+    scale = float(np.linalg.norm(reference.gradient)) + rounding / FINITE_DIFFERENCE_TOLERANCE
+    return _ratio(abs(slope - float(np.vdot(gradient, direction(len(gradient))))), scale)
+
+
+def pairwise(gradients: dict[str, FloatArray]) -> dict[tuple[str, str], float]:
+    """max |g_a - g_b| / max |g| for every two implementations on the same input."""
+    names = sorted(gradients)
+    scale = max((float(np.abs(g).max(initial=0.0)) for g in gradients.values()), default=0.0)
+    return {
+        (a, b): _ratio(float(np.abs(gradients[a] - gradients[b]).max(initial=0.0)), scale)
+        for k, a in enumerate(names)
+        for b in names[k + 1 :]
+    }
+
+
+def _ratio(difference: float, scale: float) -> float:
+    """difference / scale, where no difference is none at any scale."""
+    if difference == 0.0:
+        return 0.0
+    return difference / scale if scale > 0.0 else float("inf")
+
+
+def _within(value: float | None, limit: float) -> bool:
+    return value is not None and value <= limit
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
+
+
+def _show(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.1e}"
+
+
+def _index(result: Result) -> int | None:
+    return result.worst.index if result.worst else None

@@ -1,0 +1,235 @@
+"""Time, memory and environment, as the process that calls these functions sees them. Imports no framework."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import psutil
+
+MINIMUM_SAMPLES = 5
+MAXIMUM_SAMPLES = 200
+STEADY_SPREAD = 0.02
+NOISY_SPREAD = 0.10
+FLOOR_S_PER_SLOT = 0.05e-9
+"""No core evaluates a pair slot faster; a quicker sample did not do the work."""
+STALL_RATIO, STALL_S = 20.0, 0.05
+"""A sample this many times its median and this long looks like a compilation."""
+
+ENVIRONMENT_FLAGS = (
+    "CUDA_VISIBLE_DEVICES",
+    "JAX_ENABLE_COMPILATION_CACHE",
+    "JAX_ENABLE_X64",
+    "JAX_PLATFORMS",
+    "MKL_NUM_THREADS",
+    "NUMBA_CPU_NAME",
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_NUM_THREADS",
+    "XLA_FLAGS",
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
+)
+PACKAGES = (
+    "enzyme-ad",
+    "jax",
+    "jax-md",
+    "jaxlib",
+    "numba",
+    "numpy",
+    "nvalchemi-toolkit-ops",
+    "scipy",
+    "torch",
+    "warp-lang",
+)
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """Seconds of repeated calls."""
+
+    seconds: list[float]
+
+    @property
+    def median(self) -> float:
+        """Median, seconds."""
+        return float(np.median(self.seconds))
+
+    @property
+    def iqr(self) -> float:
+        """Interquartile range, seconds."""
+        low, high = np.percentile(self.seconds, (25, 75))
+        return float(high - low)
+
+    @property
+    def spread(self) -> float:
+        """Interquartile range over median."""
+        return self.iqr / self.median if self.median > 0.0 else float("inf")
+
+    @property
+    def stalls(self) -> int:
+        """Samples so far above the median that something was compiled, or the machine stood still."""
+        return sum(s > STALL_RATIO * self.median and s > STALL_S for s in self.seconds)
+
+    def below_floor(self, pair_slots: int, cores: int) -> bool:
+        """Whether the quickest sample is quicker than the pair slots can be evaluated."""
+        return min(self.seconds) < FLOOR_S_PER_SLOT * pair_slots / max(cores, 1)
+
+
+def sample(
+    call: Callable[[Any], Any], inputs: Sequence[Any], wait: Callable[..., None], budget_s: float
+) -> tuple[Samples, Any]:
+    """Time calls, each from before the call until all its outputs are there.
+
+    Goes on until the spread is below 2 % or the budget is spent; never fewer than five samples.
+
+    Args:
+        call: takes one input.
+        inputs: taken in turn, so that nothing can be cached or folded.
+        wait: returns when its arguments have been computed.
+        budget_s: seconds for all samples together.
+
+    Returns:
+        The samples, and the last call's output.
+    """
+    wait(inputs)
+    seconds: list[float] = []
+    begin = time.perf_counter()
+    while True:
+        x = inputs[len(seconds) % len(inputs)]
+        start = time.perf_counter()
+        output = call(x)
+        wait(output)
+        now = time.perf_counter()
+        seconds.append(now - start)
+        if len(seconds) >= MINIMUM_SAMPLES:
+            steady = len(seconds) % MINIMUM_SAMPLES == 0 and Samples(seconds).spread < STEADY_SPREAD
+            if steady or now - begin > budget_s or len(seconds) >= MAXIMUM_SAMPLES:
+                return Samples(seconds), output
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    """Wall seconds of one call."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def reset_peak_resident() -> None:
+    """Start a new high-water mark of resident memory (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_resident_bytes() -> int:
+    """High-water mark of resident memory since the last reset (Linux)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("this kernel keeps no high-water mark of resident memory")
+
+
+@functools.cache
+def cuda_devices() -> list[dict[str, Any]]:
+    """Name, memory in bytes and driver version of each NVIDIA device; empty where there is no driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(k) for k in range(pynvml.nvmlDeviceGetCount())]
+    driver = pynvml.nvmlSystemGetDriverVersion()
+    return [
+        {
+            "name": pynvml.nvmlDeviceGetName(handle),
+            "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+            "driver": driver,
+            "multiprocessors": int(pynvml.nvmlDeviceGetNumGpuCores(handle)) // 128,
+        }
+        for handle in handles
+    ]
+
+
+def cuda_used_bytes() -> int | None:
+    """Memory in use on the first NVIDIA device, all processes together; None without one."""
+    if not cuda_devices():
+        return None
+    import pynvml
+
+    return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).used)
+
+
+@functools.cache
+def processor_name() -> str:
+    """The processor's model."""
+    import cpuinfo
+
+    return str(cpuinfo.get_cpu_info().get("brand_raw", platform.processor() or "unknown"))
+
+
+def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Installed version of each package, without importing it."""
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def observed() -> dict[str, Any]:
+    """What this process runs with: cores, flags, and the version every imported framework reports."""
+    modules = {name: sys.modules.get(name) for name in ("jax", "jaxlib", "jax_md", "torch", "warp", "numba", "numpy")}
+    return {
+        "cores": sorted(os.sched_getaffinity(0)),
+        "flags": {name: os.environ[name] for name in ENVIRONMENT_FLAGS if name in os.environ},
+        "versions": {name: str(m.__version__) for name, m in modules.items() if hasattr(m, "__version__")},
+    }
+
+
+def environment() -> dict[str, Any]:
+    """This machine, its packages and the state of the sources."""
+    commit, dirty = _git_state()
+    return {
+        "host": platform.node(),
+        "processor": processor_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": int(psutil.virtual_memory().total),
+        "os": platform.platform(),
+        "python": platform.python_version(),
+        "packages": package_versions(),
+        "flags": {name: os.environ[name] for name in ENVIRONMENT_FLAGS if name in os.environ},
+        "cuda_devices": cuda_devices(),
+        "commit": commit,
+        "dirty": dirty,
+    }
+
+
+def _git_state() -> tuple[str | None, bool | None]:
+    """Commit of the sources and whether they differ from it; None outside a repository."""
+    here = Path(__file__).parent
+    try:
+        commit = _git(here, "rev-parse", "HEAD")
+        changed = _git(here, "status", "--porcelain", "--", "..", ":!../results", ":!../reports")
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return commit, bool(changed)
+
+
+def _git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,249 @@
+"""One record per planned case and round: its schema, the store that never loses one, reading any number of folders."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from harness.protocol import Case, Description
+
+SCHEMA_VERSION = 1
+
+Outcome = Literal[
+    "ok",
+    "disagrees",
+    "wrong-dtype",
+    "invalid-input",
+    "overflow",
+    "out-of-memory-host",
+    "out-of-memory-device",
+    "timeout",
+    "crashed",
+    "error",
+    "bad-output",
+    "unsupported",
+    "unavailable",
+    "skipped",
+]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+EXPECTED_OUTCOMES = frozenset({"ok", "unsupported", "unavailable"})
+"""Outcomes that surprise nobody; a row's `supports` may add others for a case."""
+LIMIT_OUTCOMES = frozenset({"out-of-memory-host", "out-of-memory-device", "timeout"})
+"""After one of these the same series at larger N is skipped."""
+
+
+class Worst(msgspec.Struct, frozen=True):
+    """The particle whose gradient is furthest off.
+
+    Attributes:
+        index: row of the positions.
+        got, expected: its gradient, two components; null where not finite.
+    """
+
+    index: int
+    got: list[float | None]
+    expected: list[float]
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What a worker finds out about one case. Seconds and bytes; what was not measured is null.
+
+    Attributes:
+        outcome: one of the closed list.
+        reason: why it is not ok, or a remark on an ok one.
+        loss, grad_norm: values and |g|_2 of the implementation.
+        max_rel_diff: max |g - g_ref| / max |g_ref|, the study's figure.
+        scaled_diff: max |g - g_ref| / S, S = max over i and axis of sum_j |pair term|; what the gate uses.
+        loss_rel_diff: |loss - loss_ref| / |loss_ref|.
+        fd_diff: distance of the gradient from a central difference of the row's own loss along a random direction.
+        worst: the particle furthest off.
+        true_pairs: ordered pairs i != j with r < 2h, counted through the row's own cells or list.
+        pair_slots: slots W is evaluated on in one forward pass.
+        search_slots: candidate distances computed to find them.
+        capacity: slots per cell or in the list.
+        reallocations: times a capacity was exceeded and grown.
+        recompilations: compilations seen after the compile phase, and samples that look like one.
+        build_s, compile_forward_s, compile_gradient_s: seconds, from cold private caches.
+        forward_s, gradient_s: median seconds of the samples.
+        forward_iqr_s, gradient_iqr_s: interquartile ranges.
+        forward_samples_s, gradient_samples_s: every sample.
+        warmup_samples_s: first calls after the compile phase, forward then gradient; in no statistic.
+        cpu_over_wall: processor seconds per wall second over the gradient samples.
+        peak_host_bytes: high-water mark of resident memory during the samples less its level before the build.
+        peak_device_bytes: peak of the framework's allocator on the accelerator.
+        driver_device_bytes: growth of the accelerator's used memory as the driver sees it.
+        noisy: whether a spread stayed above 10 % of its median.
+        device_name: processor or accelerator the outputs lay on.
+        description: the row, in its own words.
+        observed: versions, flags, threads and cores as the worker's process saw them.
+    """
+
+    outcome: Outcome
+    reason: str | None = None
+    loss: float | None = None
+    grad_norm: float | None = None
+    max_rel_diff: float | None = None
+    scaled_diff: float | None = None
+    loss_rel_diff: float | None = None
+    fd_diff: float | None = None
+    worst: Worst | None = None
+    true_pairs: int | None = None
+    pair_slots: int | None = None
+    search_slots: int | None = None
+    capacity: int | None = None
+    reallocations: int | None = None
+    recompilations: int | None = None
+    build_s: float | None = None
+    compile_forward_s: float | None = None
+    compile_gradient_s: float | None = None
+    forward_s: float | None = None
+    forward_iqr_s: float | None = None
+    forward_samples_s: list[float] | None = None
+    gradient_s: float | None = None
+    gradient_iqr_s: float | None = None
+    gradient_samples_s: list[float] | None = None
+    warmup_samples_s: list[float] | None = None
+    cpu_over_wall: float | None = None
+    peak_host_bytes: int | None = None
+    peak_device_bytes: int | None = None
+    driver_device_bytes: int | None = None
+    noisy: bool | None = None
+    device_name: str | None = None
+    description: Description | None = None
+    observed: dict[str, Any] = {}
+
+
+class Record(Result, kw_only=True):
+    """A result with all that identifies it.
+
+    Attributes:
+        schema_version: of this layout.
+        run_id: one invocation of `bench` or `check`.
+        case_id: the case in one readable string.
+        round: from 0; each round repeats the plan.
+        timestamp: UTC, ISO 8601, when the case ended.
+        implementation, scenario, n, device, dtype, threads, options: the case.
+        problem: what is differentiated.
+        params: L, h, m, rho0 and cells per side nc.
+        fast_math: flags that may change values, from the description.
+        expected: outcomes besides ok that the row declared for this case.
+        case_s: wall seconds of the whole case, process start and check included.
+        lines_forward, lines_adjoint: lines of code of the forward pass and of the adjoint.
+        code_hash: of the row's and the harness's sources.
+        environment: machine, packages, flags and commit as the parent process saw them.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str = ""
+    case_id: str = ""
+    round: int = 0
+    timestamp: str = ""
+    implementation: str
+    problem: str = "sph_density"
+    scenario: str
+    n: int
+    params: dict[str, float] = {}
+    device: str
+    dtype: str
+    threads: int
+    options: dict[str, float] = {}
+    fast_math: str | None = None
+    expected: list[str] = []
+    case_s: float | None = None
+    lines_forward: int | None = None
+    lines_adjoint: int | None = None
+    code_hash: str = ""
+    environment: dict[str, Any] = {}
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether this outcome surprises nobody."""
+        return self.outcome in EXPECTED_OUTCOMES or self.outcome in self.expected
+
+
+class RecordsError(ValueError):
+    """A records file that cannot be read; names the file, the line and the way out."""
+
+
+def case_id(case: Case) -> str:
+    """The case as one readable string, the same in every run."""
+    options = "".join(f"/{key}={value:g}" for key, value in sorted(case.options.items()))
+    return f"{case.implementation}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
+
+
+class RecordFile:
+    """A JSON-lines file that parses at any moment, however the process ends, and holds every record added so far.
+
+    Each record rewrites a temporary file beside it and renames that over the old one. Nothing exists before the first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines: list[bytes] = []
+
+    def add(self, record: Record) -> None:
+        """Append one record durably.
+
+        Raises:
+            OSError: the disk is full or not writable; the file still holds all earlier records.
+        """
+        self._lines.append(msgspec.json.encode(record))
+        write_atomically(self.path, b"\n".join(self._lines) + b"\n")
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file as a whole or leave it untouched."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_records(folders: Iterable[Path]) -> list[Record]:
+    """All records of files and folders (searched for *.jsonl), oldest first.
+
+    Raises:
+        RecordsError: a path is missing, a line does not parse, or was written by a newer schema.
+    """
+    records = [record for path in _files(folders) for record in read_file(path)]
+    return sorted(records, key=lambda record: record.timestamp)
+
+
+def read_file(path: Path) -> list[Record]:
+    """All records of one JSON-lines file. Raises as `read_records`."""
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            record = msgspec.json.decode(line, type=Record)
+        except msgspec.MsgspecError as error:
+            raise RecordsError(f"{path}, line {number}: not a record ({error}); mend or remove the line") from error
+        if record.schema_version > SCHEMA_VERSION:
+            raise RecordsError(
+                f"{path}, line {number}: schema version {record.schema_version} is newer than {SCHEMA_VERSION}; "
+                "read it with the pairgrad that wrote it"
+            )
+        records.append(record)
+    return records
+
+
+def _files(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if folder.is_file():
+            yield folder
+        elif folder.is_dir():
+            yield from sorted(path for path in folder.rglob("*.jsonl") if not path.name.startswith("."))
+        else:
+            raise RecordsError(f"{folder} is neither a file nor a folder of records")

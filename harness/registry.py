@@ -1,0 +1,113 @@
+"""Finds implementations: a folder of `implementations/`, or any module given by its path; imports none before `load`."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.protocol import Description, Implementation
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "implementations"
+MODULE = "implementation.py"
+_MEASURING = ("problem", "protocol", "inputs", "hard_cases", "oracle", "agreement", "records", "measure", "worker")
+_SHARED_FOLDERS = ("_shared", "segment_ops")
+
+
+class UnknownImplementationError(ValueError):
+    """No implementation of that name; lists those there are."""
+
+
+def names() -> list[str]:
+    """Names of the project's implementations, in alphabetical order."""
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{MODULE}"))
+
+
+def resolve(name_or_path: str) -> str:
+    """A known name as it is, a path as an absolute one.
+
+    Raises:
+        UnknownImplementationError: it is neither.
+    """
+    if name_or_path in names():
+        return name_or_path
+    path = Path(name_or_path)
+    if path.suffix == ".py" and path.is_file():
+        return str(path.resolve())
+    raise UnknownImplementationError(
+        f"no implementation {name_or_path!r}: give one of {', '.join(names())}, or the path of a Python module"
+    )
+
+
+def row_name(name_or_path: str) -> str:
+    """The name in tables: a module given by path goes by its stem."""
+    return Path(name_or_path).stem if name_or_path.endswith(".py") else name_or_path
+
+
+def load(name_or_path: str) -> type[Implementation]:
+    """Import an implementation, its framework with it: for worker processes only.
+
+    Raises:
+        ImportError: a package is missing.
+        TypeError: the module does not define exactly one subclass of `Implementation`.
+    """
+    if name_or_path.endswith(".py"):
+        spec = importlib.util.spec_from_file_location(row_name(name_or_path), name_or_path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(f"implementations.{name_or_path}.{Path(MODULE).stem}")
+    found = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Implementation) and value.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise TypeError(f"{module.__file__} defines {len(found)} subclasses of Implementation; expected one")
+    return found[0]
+
+
+@functools.cache
+def code_hash(name_or_path: str) -> str:
+    """SHA-256 (12 digits) over what decides a record: the measuring part of the harness and the row's sources."""
+    digest = hashlib.sha256()
+    for path in _hashed(name_or_path):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _hashed(name_or_path: str) -> Iterable[Path]:
+    yield from (ROOT / "harness" / f"{name}.py" for name in _MEASURING)
+    if name_or_path.endswith(".py"):
+        yield Path(name_or_path)
+        return
+    for folder in (name_or_path, *_SHARED_FOLDERS):
+        yield from sorted(p for p in (FOLDER / folder).rglob("*") if p.suffix in (".py", ".cpp", ".h"))
+
+
+def lines_of_code(name_or_path: str, description: Description) -> tuple[int | None, int | None]:
+    """Code lines of the forward pass and of the adjoint, without blank lines, comments and docstrings."""
+    row = row_name(name_or_path)
+    return (
+        _code_lines(description.forward_sources or (f"{row}/forward.py",)),
+        _code_lines(description.adjoint_sources or (f"{row}/adjoint.py",)),
+    )
+
+
+@functools.cache
+def _code_lines(sources: tuple[str, ...]) -> int | None:
+    from pygount import SourceAnalysis
+
+    paths = [FOLDER / source for source in sources]
+    if not all(path.is_file() for path in paths):
+        return None
+    return sum(int(SourceAnalysis.from_file(str(path), "pairgrad").code_count) for path in paths)
