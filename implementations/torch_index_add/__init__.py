@@ -1,0 +1,1 @@
+"""Torch: pairs from sorted cells, autograd through index_add."""
