@@ -53,6 +53,8 @@ PACKAGES = (
     "warp-lang",
 )
 
+FRAMEWORK_MODULES = ("jax", "jaxlib", "jax_md", "torch", "warp", "numba", "numpy")
+
 
 class Samples(msgspec.Struct, frozen=True):
     """Seconds of repeated calls."""
@@ -115,6 +117,11 @@ def sample(
             steady = len(seconds) % MINIMUM_SAMPLES == 0 and Samples(seconds).spread < STEADY_SPREAD
             if steady or now - begin > budget_s or len(seconds) >= MAXIMUM_SAMPLES:
                 return Samples(seconds), output
+
+
+def available_cores() -> list[int]:
+    """Processors this process may use."""
+    return sorted(os.sched_getaffinity(0))
 
 
 def seconds(action: Callable[[], Any]) -> float:
@@ -194,9 +201,9 @@ def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 def observed() -> dict[str, Any]:
     """What this process runs with: cores, flags, and the version every imported framework reports."""
-    modules = {name: sys.modules.get(name) for name in ("jax", "jaxlib", "jax_md", "torch", "warp", "numba", "numpy")}
+    modules = {name: sys.modules[name] for name in FRAMEWORK_MODULES if name in sys.modules}
     return {
-        "cores": sorted(os.sched_getaffinity(0)),
+        "cores": available_cores(),
         "flags": {name: os.environ[name] for name in ENVIRONMENT_FLAGS if name in os.environ},
         "versions": {name: str(m.__version__) for name, m in modules.items() if hasattr(m, "__version__")},
     }
@@ -208,7 +215,7 @@ def environment() -> dict[str, Any]:
     return {
         "host": platform.node(),
         "processor": processor_name(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(available_cores()),
         "memory_bytes": int(psutil.virtual_memory().total),
         "os": platform.platform(),
         "python": platform.python_version(),

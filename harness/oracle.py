@@ -22,6 +22,7 @@ from scipy.spatial import cKDTree
 from harness.hard_cases import HARD_CASES, HARD_SCENARIO
 from harness.inputs import SCENARIOS
 from harness.problem import FloatArray, InvalidPositionsError, Problem
+from harness.process import die_with_parent
 from harness.protocol import Counts, Dtype
 
 ALL_PAIRS_LIMIT = 4096
@@ -150,7 +151,7 @@ def _pairs(wrapped: FloatArray, problem: Problem) -> Iterator[_Pairs]:
             near = _norm(d) < reach
             yield i[near], j[near], d[near]
         return
-    pairs = cKDTree(wrapped, boxsize=[length, length]).query_pairs(reach, output_type="ndarray")
+    pairs = cKDTree(wrapped, boxsize=np.full(2, length)).query_pairs(reach, output_type="ndarray")
     for first in range(0, len(pairs), BLOCK_PAIRS):
         i, j = pairs[first : first + BLOCK_PAIRS].T
         yield i, j, _minimum_image(wrapped[i] - wrapped[j], length)
@@ -247,8 +248,9 @@ def load(path: Path) -> list[Reference]:
 
 
 def main() -> None:
-    """`python -m harness.oracle SCENARIO N DTYPE FILE`."""
-    scenario, n, dtype, path = sys.argv[1:]
+    """`python -m harness.oracle CHANNEL SCENARIO N DTYPE FILE`; nothing is sent through the channel."""
+    die_with_parent()
+    scenario, n, dtype, path = sys.argv[2:]
     save(Path(path), list(references(scenario, int(n), dtype)))  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Finds implementations: a folder of `implementations/`, or any module given by its path; imports none before `load`."""
+"""Finds implementations: folders of `implementations/`, or any module given by its path; imports none before `load`."""
 
 from __future__ import annotations
 

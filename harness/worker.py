@@ -1,16 +1,14 @@
 """Inside the fresh process of one case: build, compile, check, warm up, sample. Writes no files.
 
-The parent sends one request on standard input and reads messages, one JSON document a line, from the descriptor named on
-the command line: what the worker is doing, then the result; after it, where asked for, the gradient as .npy bytes.
+The parent sends one request on standard input and reads messages, one JSON document a line, from the descriptor named
+on the command line: what the worker is doing, then the result; after it, where asked for, the gradient as .npy bytes.
 """
 
 from __future__ import annotations
 
-import ctypes
 import io
 import os
 import re
-import signal
 import sys
 import time
 import traceback
@@ -23,6 +21,7 @@ import numpy as np
 from harness import agreement, measure, registry
 from harness.oracle import Reference, load
 from harness.problem import FloatArray, InvalidPositionsError
+from harness.process import die_with_parent
 from harness.protocol import (
     Array,
     CapacityOverflowError,
@@ -167,7 +166,10 @@ class Worker:
         inputs = [built.to_device(reference.positions[order]) for order in orders]
         measure.reset_peak_resident()
         self._send(phase="warm up")
-        warmup = [measure.seconds(lambda call=call: built.wait(call(inputs[0]))) for call in (built.loss, built.grad)]
+        warmup = [
+            measure.seconds(lambda: built.wait(built.loss(inputs[0]))),
+            measure.seconds(lambda: built.wait(built.grad(inputs[0]))),
+        ]
         self._send(phase="forward")
         forward, last_loss = measure.sample(built.loss, inputs, built.wait, budget_s)
         self._send(phase="gradient")
@@ -345,17 +347,9 @@ def _reason(error: BaseException) -> str:
     return f"{words} (at {Path(frames[-1].filename).name}:{frames[-1].lineno})"
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies, however that dies."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def main() -> None:
     """`python -m harness.worker DESCRIPTOR`, the request on standard input."""
-    _die_with_parent()
+    die_with_parent()
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
     os.sched_setaffinity(0, request.cores)
     channel = io.FileIO(int(sys.argv[1]), "w")

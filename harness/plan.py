@@ -1,0 +1,147 @@
+"""What to run: a profile, narrowed by the command line, becomes a list of cases in the order they run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import msgspec
+
+from harness import measure
+from harness.hard_cases import HARD_SCENARIO
+from harness.protocol import Case, Device, Dtype
+from harness.records import case_id
+
+ORDER_SEED = 1
+
+
+class Axis(msgspec.Struct, frozen=True, kw_only=True):
+    """A product of case parameters.
+
+    Attributes:
+        implementations: names; empty for all that were asked for.
+        threads: 0 for every core.
+    """
+
+    scenarios: tuple[str, ...] = ("published",)
+    ns: tuple[int, ...]
+    devices: tuple[Device, ...] = ("cpu",)
+    dtypes: tuple[Dtype, ...] = ("float64",)
+    threads: tuple[int, ...] = (0,)
+    implementations: tuple[str, ...] = ()
+    options: tuple[dict[str, float], ...] = ({},)
+
+
+QUICK = Axis(ns=(1_000, 10_000, 100_000))
+STUDY = Axis(ns=(1_000, 10_000, 100_000, 1_000_000))
+
+PROFILES: dict[str, tuple[Axis, ...]] = {
+    "quick": (QUICK,),
+    "study": (STUDY,),
+    "full": (
+        STUDY,
+        msgspec.structs.replace(STUDY, dtypes=("float32",)),
+        msgspec.structs.replace(STUDY, ns=(100_000, 1_000_000), threads=(1,)),
+        Axis(ns=(100_000,), scenarios=("clustered",)),
+        Axis(
+            ns=(100_000, 1_000_000),
+            implementations=("jax_neighbor_list",),
+            options=({"capacity_multiplier": 1.05}, {"capacity_multiplier": 2.0}),
+        ),
+    ),
+    "check": (
+        Axis(ns=(1_000,), scenarios=("published", "clustered"), dtypes=("float64", "float32")),
+        Axis(ns=(0,), scenarios=(HARD_SCENARIO,), dtypes=("float64", "float32")),
+    ),
+    "gpu": (
+        Axis(ns=(100_000, 1_000_000), devices=("cuda",)),
+        Axis(ns=(100_000, 1_000_000), devices=("cuda",), dtypes=("float32",)),
+    ),
+}
+
+
+class Narrowing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asks for in place of a profile's own values; empty means the profile's."""
+
+    ns: tuple[int, ...] = ()
+    scenarios: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
+    dtypes: tuple[Dtype, ...] = ()
+    threads: tuple[int, ...] = ()
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One case in one round."""
+
+    case: Case
+    round: int
+
+
+def plan(
+    profile: str,
+    implementations: Sequence[str],
+    narrowing: Narrowing | None = None,
+    rounds: int = 1,
+    shard: tuple[int, int] = (1, 1),
+) -> list[Planned]:
+    """Cases of a profile, each once per round.
+
+    Series (all of a case but its N) come in an order shuffled anew each round, always alike; N ascends within one. A
+    shard takes every count-th series.
+
+    Args:
+        profile: a key of `PROFILES`.
+        implementations: names or module paths.
+        narrowing: values in place of the profile's.
+        rounds: repetitions of the plan.
+        shard: (index, count), index from 1.
+    """
+    cases = {
+        case_id(case): case
+        for axis in PROFILES[profile]
+        for case in _cases(_narrowed(axis, narrowing), implementations)
+    }
+    ordered = sorted(cases.values(), key=lambda case: (series(case), case.n))
+    groups = [list(group) for _, group in groupby(ordered, key=series)][shard[0] - 1 :: shard[1]]
+    planned = []
+    for number in range(rounds):
+        shuffled = random.Random(ORDER_SEED + number).sample(groups, len(groups))
+        planned += [Planned(case, number) for group in shuffled for case in group]
+    return planned
+
+
+def series(case: Case) -> str:
+    """All that identifies a case but its N."""
+    return case_id(msgspec.structs.replace(case, n=0))
+
+
+def _narrowed(axis: Axis, narrowing: Narrowing | None) -> Axis:
+    if narrowing is None:
+        return axis
+    given = {name: value for name, value in msgspec.structs.asdict(narrowing).items() if value}
+    if axis.scenarios == (HARD_SCENARIO,):
+        given.pop("ns", None)
+    return msgspec.structs.replace(axis, **given)
+
+
+def _cases(axis: Axis, implementations: Sequence[str]) -> Iterable[Case]:
+    cores = len(measure.available_cores())
+    for implementation in implementations:
+        if axis.implementations and implementation not in axis.implementations:
+            continue
+        for options in axis.options:
+            for threads in axis.threads:
+                for scenario in axis.scenarios:
+                    for device in axis.devices:
+                        for dtype in axis.dtypes:
+                            for n in axis.ns:
+                                yield Case(
+                                    implementation=implementation,
+                                    scenario=scenario,
+                                    n=0 if scenario == HARD_SCENARIO else n,
+                                    device=device,
+                                    dtype=dtype,
+                                    threads=threads or cores,
+                                    options=options,
+                                )

@@ -1,0 +1,62 @@
+"""What a resumed run still has to do, and whether its records may stand beside those already there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from harness.plan import Planned
+from harness.records import Record, case_id
+from harness.registry import code_hash
+
+_MUST_MATCH = ("host", "processor", "memory_bytes", "os", "python", "packages", "flags", "cuda_devices")
+
+
+class MixedRecordsError(ValueError):
+    """Earlier records were made by other code, packages, flags or on another machine; says what differs."""
+
+
+def remaining(plan: Sequence[Planned], records: Iterable[Record], environment: dict[str, Any]) -> list[Planned]:
+    """The planned cases that have no record yet.
+
+    Args:
+        plan: of this run.
+        records: already in the results folder.
+        environment: of this run, as `measure.environment` gives it.
+
+    Raises:
+        MixedRecordsError: a record of a planned case was made under other conditions.
+    """
+    done = {(record.case_id, record.round): record for record in records}
+    left = []
+    for planned in plan:
+        record = done.get((case_id(planned.case), planned.round))
+        if record is None:
+            left.append(planned)
+            continue
+        differences = _differences(record, planned, environment)
+        if differences:
+            raise MixedRecordsError(
+                f"cannot resume: {record.case_id} was recorded with {'; '.join(differences)}. "
+                "Give --results another folder, or run without --resume to measure everything anew"
+            )
+    return left
+
+
+def _differences(record: Record, planned: Planned, environment: dict[str, Any]) -> list[str]:
+    found = []
+    current = code_hash(planned.case.implementation)
+    if record.code_hash != current:
+        found.append(f"code {record.code_hash}, now {current}")
+    for key in _MUST_MATCH:
+        before, now = record.environment.get(key, "unknown"), environment.get(key, "unknown")
+        if before != now:
+            found.append(f"{key} {_shortened(before, now)}, now {_shortened(now, before)}")
+    return found
+
+
+def _shortened(value: Any, other: Any) -> Any:
+    """Of a table only the entries that differ."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return {key: entry for key, entry in value.items() if other.get(key) != entry}
+    return value

@@ -1,0 +1,295 @@
+"""Runs a plan: each case in a fresh process of its own, each becomes exactly one record. Imports no framework."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import psutil
+
+from harness import measure, registry
+from harness.hard_cases import HARD_SCENARIO
+from harness.plan import Planned, series
+from harness.problem import FloatArray, Problem
+from harness.process import Ended, supervise
+from harness.protocol import Case, Description
+from harness.records import LIMIT_OUTCOMES, Record, Result, case_id
+from harness.worker import Message, Request
+
+DEFAULT_LIMIT_S = 600.0
+MEMORY_SHARE = 0.9
+"""Default memory limit: this share of what is available when the run starts."""
+SETTLE_S = 10.0
+SETTLED_BYTES = 64 << 20
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+_OOM_SHARE = 0.5
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How cases are run.
+
+    Attributes:
+        budget_s: seconds for the samples of each of forward and gradient; None checks without timing.
+        limit_s: wall seconds of one case.
+        memory_limit_bytes: resident bytes of one case; 0 for 90 % of what is available.
+        skip_larger: skip larger N of a series after an out-of-memory or a timeout.
+        gradients: hand back gradients too.
+    """
+
+    budget_s: float | None = None
+    limit_s: float = DEFAULT_LIMIT_S
+    memory_limit_bytes: int = 0
+    skip_larger: bool = True
+    gradients: bool = False
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A case's record and, where asked for and right, its gradient."""
+
+    record: Record
+    gradient: FloatArray | None = None
+
+
+class Runner:
+    """Runs planned cases one after the other, with the references they share.
+
+    Use as a context manager: references and kernel caches live in a temporary folder until it is left.
+    """
+
+    def __init__(self, settings: Settings, run_id: str, on_phase: Callable[[Planned, str], None] | None = None) -> None:
+        self.settings = settings
+        self.run_id = run_id
+        self.on_phase = on_phase or (lambda planned, phase: None)
+        self.environment = measure.environment()
+        self.memory_limit = settings.memory_limit_bytes or int(MEMORY_SHARE * psutil.virtual_memory().available)
+        self._ended_series: dict[tuple[str, int], str] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="pairgrad-")
+        self._references: dict[str, Path | str] = {}
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._folder.cleanup()
+
+    def run(self, plan: Iterable[Planned]) -> Iterator[Finished]:
+        """Run a plan in order; every planned case gives exactly one record, whatever happens to its process."""
+        for planned in plan:
+            yield self._run(planned)
+
+    def _run(self, planned: Planned) -> Finished:
+        start = time.monotonic()
+        case = planned.case
+        expected: tuple[str, ...] = ()
+        gradient = None
+        skipped = self._skip_reason(planned)
+        if skipped is not None:
+            result = Result(outcome="skipped", reason=skipped)
+        else:
+            self.on_phase(planned, "reference")
+            references = self._reference(case)
+            if isinstance(references, str):
+                result = Result(outcome="error", reason=references)
+            else:
+                result, expected, gradient = self._supervised(planned, references)
+        if result.outcome in LIMIT_OUTCOMES:
+            self._ended_series[series(case), planned.round] = f"{result.outcome} at N = {case.n:,}"
+        record = self._record(planned, result, expected, time.monotonic() - start)
+        return Finished(record, gradient)
+
+    def _skip_reason(self, planned: Planned) -> str | None:
+        earlier = self._ended_series.get((series(planned.case), planned.round))
+        return earlier if self.settings.skip_larger else None
+
+    def _supervised(self, planned: Planned, references: Path) -> tuple[Result, tuple[str, ...], FloatArray | None]:
+        """The worker's result, the outcomes its row declared, and its gradient."""
+        case, heard = planned.case, _Heard()
+
+        def on_line(line: bytes) -> None:
+            heard.line(line)
+            self.on_phase(planned, heard.phase)
+
+        cores = measure.available_cores()[: case.threads]
+        request = Request(
+            case=case,
+            references=str(references),
+            cores=cores,
+            budget_s=self.settings.budget_s,
+            gradient=self.settings.gradients,
+        )
+        used = measure.cuda_used_bytes() if case.device == "cuda" else None
+        with tempfile.TemporaryDirectory(dir=self._folder.name) as private:
+            ended = supervise(
+                "harness.worker",
+                request=msgspec.json.encode(request),
+                environment=child_environment(case, len(cores), Path(private)),
+                limit_s=self.settings.limit_s,
+                memory_limit_bytes=self.memory_limit,
+                on_line=on_line,
+            )
+        if used is not None:
+            _settle(used)
+        result = heard.result or self._unheard(ended, heard)
+        result.description = heard.description
+        gradient = None
+        if self.settings.gradients and heard.result is not None and result.outcome == "ok":
+            gradient = _gradient(ended.channel)
+        return result, heard.expected, gradient
+
+    def _unheard(self, ended: Ended, heard: _Heard) -> Result:
+        """The outcome of a worker that ended without a result."""
+        during = f"during {heard.phase}"
+        last = f"; last output: {ended.tail[-1500:]}" if ended.tail else ""
+        if ended.killed == "timeout":
+            return Result(outcome="timeout", reason=f"ended after {self.settings.limit_s:g} s {during}{last}")
+        limit = f"{self.memory_limit / 1e9:.2f} GB"
+        if ended.killed == "memory":
+            peak = f"{ended.peak_bytes / 1e9:.2f} GB"
+            return Result(outcome="out-of-memory-host", reason=f"ended at {peak}, limit {limit}, {during}{last}")
+        if ended.killed == "output" or heard.garbled is not None:
+            return Result(outcome="bad-output", reason=f"{heard.garbled or 'too much output'} {during}{last}")
+        if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * self.memory_limit:
+            return Result(
+                outcome="out-of-memory-host", reason=f"killed by the system at {ended.peak_bytes} bytes {during}"
+            )
+        if ended.returncode < 0:
+            name = signal.Signals(-ended.returncode).name
+            return Result(outcome="crashed", reason=f"{name} {during}{last}")
+        return Result(outcome="crashed", reason=f"exit status {ended.returncode} without a result {during}{last}")
+
+    def _reference(self, case: Case) -> Path | str:
+        """File of the oracle's references for a case, evaluated once a run; or why there is none."""
+        key = f"{case.scenario}-{case.n}-{case.dtype}"
+        if key not in self._references:
+            path = Path(self._folder.name) / f"{key}.npz"
+            ended = supervise(
+                "harness.oracle",
+                case.scenario,
+                str(case.n),
+                case.dtype,
+                str(path),
+                environment=dict(os.environ),
+                limit_s=self.settings.limit_s,
+                memory_limit_bytes=self.memory_limit,
+            )
+            failed = f"the oracle ended with {ended.killed or ended.returncode}: {ended.tail[-500:]}"
+            self._references[key] = path if ended.returncode == 0 else failed
+        return self._references[key]
+
+    def _record(self, planned: Planned, result: Result, expected: tuple[str, ...], case_s: float) -> Record:
+        case = planned.case
+        description = result.description
+        lines = registry.lines_of_code(case.implementation, description) if description else (None, None)
+        fields: dict[str, Any] = {name: getattr(result, name) for name in result.__struct_fields__}
+        return Record(
+            **fields,
+            run_id=self.run_id,
+            case_id=case_id(case),
+            round=planned.round,
+            timestamp=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            implementation=registry.row_name(case.implementation),
+            scenario=case.scenario,
+            n=case.n,
+            params=_parameters(case),
+            device=case.device,
+            dtype=case.dtype,
+            threads=case.threads,
+            options=case.options,
+            fast_math=description.fast_math if description else None,
+            expected=list(expected),
+            case_s=case_s,
+            lines_forward=lines[0],
+            lines_adjoint=lines[1],
+            code_hash=registry.code_hash(case.implementation),
+            environment=self.environment,
+        )
+
+
+class _Heard:
+    """What has been heard from a worker so far."""
+
+    def __init__(self) -> None:
+        self.phase = "start"
+        self.description: Description | None = None
+        self.expected: tuple[str, ...] = ()
+        self.result: Result | None = None
+        self.garbled: str | None = None
+
+    def line(self, line: bytes) -> None:
+        if self.result is not None or self.garbled is not None:
+            return  # what follows a result is its gradient
+        try:
+            message = msgspec.json.decode(line, type=Message)
+        except msgspec.MsgspecError as error:
+            self.garbled = f"garbled output ({error}): {line[:80]!r}"
+            return
+        self.phase = message.phase or self.phase
+        self.description = message.description or self.description
+        self.expected = message.expected or self.expected
+        self.result = message.result
+
+
+def child_environment(case: Case, threads: int, private: Path) -> dict[str, str]:
+    """The whole environment of a worker, complete before its interpreter starts.
+
+    Args:
+        case: what it will run.
+        threads: cores it will run on.
+        private: an empty folder of its own for kernel caches and temporary files.
+    """
+    platforms = "cpu" if case.device == "cpu" else "cuda,cpu"
+    environment = {
+        **os.environ,
+        **dict.fromkeys(_THREAD_VARIABLES, str(threads)),
+        "JAX_PLATFORMS": platforms,
+        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        "NUMBA_CACHE_DIR": str(private / "numba"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TMPDIR": str(private),
+        "WARP_CACHE_PATH": str(private / "warp"),
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+    if case.device == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    return environment
+
+
+def _parameters(case: Case) -> dict[str, float]:
+    """The problem's parameters; none for the hard inputs, which have many."""
+    if case.scenario == HARD_SCENARIO:
+        return {}
+    problem = Problem.of_size(case.n)
+    return {
+        "L": problem.box_length,
+        "h": problem.smoothing_length,
+        "m": problem.mass,
+        "rho0": problem.rest_density,
+        "nc": problem.cells_per_side(case.n),
+    }
+
+
+def _gradient(channel: bytes) -> FloatArray | None:
+    """The .npy bytes that follow the result line."""
+    start = channel.find(b"\x93NUMPY")
+    if start < 0:
+        return None
+    array: FloatArray = np.load(io.BytesIO(channel[start:]), allow_pickle=False)
+    return array
+
+
+def _settle(used: int) -> None:
+    """Wait until the accelerator's memory is back to its level before the case."""
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline and (measure.cuda_used_bytes() or 0) > used + SETTLED_BYTES:
+        time.sleep(0.1)
