@@ -80,7 +80,8 @@ def test_gradient_is_autograd_through_index_add():
     loss = forward.density_loss(cells, forward.search_pairs(cells, problem), problem)
     names = _graph_nodes(loss.grad_fn, set())
     assert {"IndexAddBackward0", "IndexSelectBackward0", "torch::autograd::AccumulateGrad"} <= names
-    assert all(name.endswith(("Backward0", "::AccumulateGrad")) for name in names), "a hand-written derivative"
+    others = {name for name in names if not name.endswith(("Backward0", "::AccumulateGrad"))}
+    assert others <= {"_NoopSaveInputsBackward"}, "only checkpoint's own node may not be a Torch operation"
 
 
 def test_gradient_leaves_the_positions_tensor_alone():
