@@ -187,10 +187,9 @@ def finite_difference(reference: Reference, gradient: FloatArray, step: float, l
     return _ratio(abs(slope - float(np.vdot(gradient, direction(len(gradient))))), scale)
 
 
-def pairwise(gradients: dict[str, FloatArray]) -> dict[tuple[str, str], float]:
-    """max |g_a - g_b| / max |g| for every two implementations on the same input."""
+def pairwise(gradients: dict[str, FloatArray], scale: float) -> dict[tuple[str, str], float]:
+    """max |g_a - g_b| / S for every two implementations on the same input."""
     names = sorted(gradients)
-    scale = max((float(np.abs(g).max(initial=0.0)) for g in gradients.values()), default=0.0)
     return {
         (a, b): _ratio(float(np.abs(gradients[a] - gradients[b]).max(initial=0.0)), scale)
         for k, a in enumerate(names)

@@ -7,9 +7,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
-import click
 import msgspec
 import numpy as np
 import typer
@@ -19,10 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from harness import compare as comparing
 from harness import gate, measure, registry, report
 from harness.describe import describe_all
-from harness.hard_cases import HARD_SCENARIO
-from harness.inputs import SCENARIOS
-from harness.plan import PROFILES, Narrowing, Planned, plan
-from harness.protocol import DEVICES, DTYPES
+from harness.plan import Narrowing, Planned, plan
+from harness.protocol import Device, Dtype
 from harness.records import Record, RecordFile, RecordsError, case_id, read_records, write_atomically
 from harness.report import terminal
 from harness.resume import MixedRecordsError, remaining
@@ -37,6 +34,10 @@ app = typer.Typer(
     epilog="Start with: pairgrad list, then pairgrad check, then pairgrad bench.",
 )
 
+ScenarioName = Literal["published", "clustered", "hard"]
+TimedScenarioName = Literal["published", "clustered"]
+ProfileName = Literal["quick", "study", "full", "gpu"]
+
 LOCAL_RESULTS = Path("results/local")
 LOCAL_REPORTS = Path("reports/local")
 COMMITTED_RESULTS = Path("results")
@@ -45,77 +46,56 @@ SAMPLE_BUDGET_S = {"quick": 0.5, "gpu": 1.0}
 DEFAULT_BUDGET_S = 3.0
 
 
-class _Number(click.ParamType):
+def _particles(text: str) -> int:
     """A whole number that may be written 100000, 100_000 or 1e5."""
-
-    name = "N"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = -1.0
-        if number < 0 or number != int(number):
-            self.fail(f"{value!r} is no whole number of particles; write for instance 1000 or 1e5", param, ctx)
-        return int(number)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not (0 <= number < 2**31 and number == int(number)):
+        raise typer.BadParameter(f"{text!r} is no whole number of particles below 2^31; write for instance 1000 or 1e5")
+    return int(number)
 
 
-class _Memory(click.ParamType):
-    """A number of bytes that may end in K, M, G or T."""
-
-    name = "BYTES"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).strip().upper().removesuffix("B").removesuffix("I")
-        factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(text[-1:], 1)
-        try:
-            number = float(text.rstrip("KMGT"))
-        except ValueError:
-            number = -1.0
-        if not number > 0:
-            self.fail(f"{value!r} is no amount of memory; write for instance 8G or 500M", param, ctx)
-        return int(number * factor)
+def _bytes(text: str) -> int:
+    """An amount of memory that may end in K, M, G or T."""
+    letters = str(text).strip().upper().removesuffix("B").removesuffix("I")
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(letters[-1:], 1)
+    try:
+        number = float(letters.rstrip("KMGT"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise typer.BadParameter(f"{text!r} is no amount of memory; write for instance 8G or 500M")
+    return int(number * factor)
 
 
-class _Shard(click.ParamType):
+def _shard(text: str) -> tuple[int, int]:
     """I/K: the I-th of K parts."""
-
-    name = "I/K"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        index, _, count = str(value).partition("/")
-        if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-            self.fail(f"{value!r} is no shard; write I/K with 1 <= I <= K, for instance 2/4", param, ctx)
-        return int(index), int(count)
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+        raise typer.BadParameter(f"{text!r} is no shard; write I/K with 1 <= I <= K, for instance 2/4")
+    return int(index), int(count)
 
 
 Impl = Annotated[
     list[str] | None,
     typer.Option(help="A row's name, or the path of a module of yours; repeat for more. Default: every row."),
 ]
-N = Annotated[list[int] | None, typer.Option("--n", click_type=_Number(), help="Particles, e.g. 1e5; repeats.")]
-Scenario = Annotated[
-    list[str] | None,
-    typer.Option(click_type=click.Choice([*SCENARIOS, HARD_SCENARIO]), help="How positions are drawn; repeats."),
+N = Annotated[
+    list[int] | None, typer.Option("--n", parser=_particles, metavar="N", help="Particles, e.g. 1e5; repeats.")
 ]
-TimedScenario = Annotated[
-    list[str] | None,
-    typer.Option("--scenario", click_type=click.Choice([*SCENARIOS]), help="How positions are drawn; repeats."),
-]
-DeviceOption = Annotated[
-    list[str] | None, typer.Option("--device", click_type=click.Choice(DEVICES), help="cpu or cuda; repeats.")
-]
-DtypeOption = Annotated[
-    list[str] | None, typer.Option("--dtype", click_type=click.Choice(DTYPES), help="Precision; repeats.")
-]
+Scenario = Annotated[list[ScenarioName] | None, typer.Option(help="How positions are drawn; repeats.")]
+TimedScenario = Annotated[list[TimedScenarioName] | None, typer.Option("--scenario", help="How positions are drawn.")]
+DeviceOption = Annotated[list[Device] | None, typer.Option("--device", help="Where to run; repeats.")]
+DtypeOption = Annotated[list[Dtype] | None, typer.Option("--dtype", help="Precision; repeats.")]
 Threads = Annotated[
     list[int] | None, typer.Option(min=1, help="Cores a case may use; repeats. Default: every core allowed.")
 ]
 Timeout = Annotated[float, typer.Option(min=1.0, help="Wall seconds one case may take.")]
 MemoryLimit = Annotated[
-    int, typer.Option(click_type=_Memory(), help="Memory one case may take, e.g. 8G; 0: 90 % of what is free.")
+    int,
+    typer.Option(parser=_bytes, metavar="BYTES", help="Memory a case may take, e.g. 8G; 0: 90 % of what is free."),
 ]
 
 
@@ -170,9 +150,7 @@ def check(
 
 @app.command()
 def bench(
-    profile: Annotated[
-        str, typer.Option(click_type=click.Choice([name for name in PROFILES if name != "check"]), help="What to run.")
-    ] = "quick",
+    profile: Annotated[ProfileName, typer.Option(help="What to run.")] = "quick",
     impl: Impl = None,
     n: N = None,
     scenario: TimedScenario = None,
@@ -187,9 +165,7 @@ def bench(
     memory_limit: MemoryLimit = 0,
     results: Annotated[Path, typer.Option(help="Folder the records go to.")] = LOCAL_RESULTS,
     resume: Annotated[bool, typer.Option("--resume", help="Run only what the folder has no record of.")] = False,
-    shard: Annotated[
-        tuple[int, int], typer.Option(click_type=_Shard(), help="Run the I-th of K parts, e.g. in a job array.")
-    ] = (1, 1),
+    shard: Annotated[str, typer.Option(metavar="I/K", help="Run the I-th of K parts, e.g. in a job array.")] = "1/1",
     skip: Annotated[bool, typer.Option(help="Skip larger N after an out-of-memory or a timeout.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
@@ -199,7 +175,7 @@ def bench(
     capacity. gpu: N = 1e5 and 1e6 on cuda. Exits 1, naming it, on an outcome that nobody expected.
     """
     narrowing = _narrowing(n, scenario, device, dtype, threads)
-    planned = plan(profile, _implementations(impl), narrowing, rounds, shard)
+    planned = plan(profile, _implementations(impl), narrowing, rounds, _shard(shard))
     budget_s = SAMPLE_BUDGET_S.get(profile, DEFAULT_BUDGET_S) if budget is None else budget
     settings = Settings(budget_s=budget_s, limit_s=timeout, memory_limit_bytes=memory_limit, skip_larger=skip)
     console = Console()

@@ -20,7 +20,7 @@ import numpy as np
 from harness import registry
 from harness.problem import Problem
 from harness.process import die_with_parent, supervise
-from harness.protocol import DEVICES, Case, Description, Device, UnavailableError
+from harness.protocol import Case, Description, Device, Implementation, UnavailableError
 from harness.runner import child_environment
 
 _LIMIT_S = 120.0
@@ -73,14 +73,15 @@ def _describe(implementation: str) -> Availability:
         row = registry.load(implementation)
     except Exception as error:
         return Availability(name=name, problem=f"{type(error).__name__}: {error}")
-    missing = {device: _missing(row, device) for device in DEVICES if device in row.description.devices}
+    missing: dict[str, str | None] = {device: _missing(row, device) for device in row.description.devices}
     return Availability(name=name, description=row.description, missing=missing)
 
 
-def _missing(row: type, device: Device) -> str | None:
+def _missing(row: type[Implementation], device: Device) -> str | None:
     """Why the row cannot be built on a device, tried with a problem of one particle."""
+    dtype = row.description.dtypes[0]
     try:
-        row(Problem.of_size(1), np.zeros((1, 2), row.description.dtypes[0]), device, row.description.dtypes[0])  # type: ignore[attr-defined]
+        row(Problem.of_size(1), np.zeros((1, 2), dtype), device, dtype)
     except UnavailableError as error:
         return str(error)
     except Exception as error:

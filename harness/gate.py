@@ -11,10 +11,13 @@ from harness.agreement import pairwise, tolerance
 from harness.hard_cases import HARD_SCENARIO
 from harness.plan import Planned
 from harness.problem import FloatArray, Problem
-from harness.protocol import Case
+from harness.protocol import Case, Device, Dtype
 from harness.records import Record
 from harness.registry import row_name
 from harness.runner import Finished, Runner
+
+
+_Input = tuple[str, int, Dtype, Device]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +49,8 @@ def check(
         on_finished: called after each case.
     """
     records: list[Record] = []
-    inputs: dict[tuple[str, int, str, str], dict[str, FloatArray]] = defaultdict(dict)
-    cases: dict[tuple[str, int, str, str], Case] = {}
+    inputs: dict[_Input, dict[str, FloatArray]] = defaultdict(dict)
+    cases: dict[_Input, Case] = {}
     for planned, finished in zip(plan, runner.run(plan), strict=True):
         records.append(finished.record)
         on_finished(planned, finished)

@@ -18,6 +18,7 @@ import psutil
 
 from harness import measure, registry
 from harness.hard_cases import HARD_SCENARIO
+from harness.oracle import load
 from harness.plan import Planned, series
 from harness.problem import FloatArray, Problem
 from harness.process import Ended, supervise
@@ -159,13 +160,16 @@ class Runner:
         if ended.killed == "output" or heard.garbled is not None:
             return Result(outcome="bad-output", reason=f"{heard.garbled or 'too much output'} {during}{last}")
         if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * self.memory_limit:
-            return Result(
-                outcome="out-of-memory-host", reason=f"killed by the system at {ended.peak_bytes} bytes {during}"
-            )
+            peak = f"{ended.peak_bytes / 1e9:.2f} GB"
+            return Result(outcome="out-of-memory-host", reason=f"killed by the system at {peak} {during}")
         if ended.returncode < 0:
             name = signal.Signals(-ended.returncode).name
             return Result(outcome="crashed", reason=f"{name} {during}{last}")
         return Result(outcome="crashed", reason=f"exit status {ended.returncode} without a result {during}{last}")
+
+    def gradient_scale(self, case: Case) -> float:
+        """S of a case's reference, which has been evaluated before."""
+        return load(Path(self._reference(case)))[0].gradient_scale
 
     def _reference(self, case: Case) -> Path | str:
         """File of the oracle's references for a case, evaluated once a run; or why there is none."""
