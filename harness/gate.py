@@ -16,7 +16,6 @@ from harness.records import Record
 from harness.registry import row_name
 from harness.runner import Finished, Runner
 
-
 _Input = tuple[str, int, Dtype, Device]
 
 

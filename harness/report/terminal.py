@@ -1,0 +1,139 @@
+"""What `list`, `check`, `bench` and `compare` print, within 100 columns; rich drops colours under NO_COLOR."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.compare import Comparison
+from harness.describe import Availability
+from harness.hard_cases import HARD_SCENARIO
+from harness.protocol import DEVICES
+from harness.records import Record
+from harness.report import tables, text
+from harness.report.data import Entry, Setting, by_n, by_setting, entries, fastest_first
+from harness.report.documents import describe
+from harness.report.published import AGREEMENT_N, published
+
+_AGREEMENT: text.Columns[Entry] = {
+    "implementation": lambda e: _name(e),
+    "loss": lambda e: text.exact(e.record.loss),
+    "‖g‖₂": lambda e: text.norm(e.record.grad_norm),
+    "max rel. diff": lambda e: text.difference(e.record.max_rel_diff),
+}
+_TIMING: text.Columns[Entry] = {
+    "implementation": lambda e: _name(e),
+    "forward": lambda e: text.seconds(e.record.forward_s),
+    "gradient": lambda e: text.seconds(e.record.gradient_s),
+    "grad/fwd": lambda e: text.times(e.gradient_over_forward),
+    "x best": lambda e: text.times(e.x_of_best),
+    "slots": lambda e: text.short_count(e.record.pair_slots),
+    "compile": lambda e: text.seconds(e.compile_s),
+    "memory": lambda e: text.size(e.peak_bytes),
+    "spread": lambda e: text.per_cent(e.spread),
+}
+
+
+def agreement_table(records: Iterable[Record]) -> RenderableType:
+    """The study's "Same gradient from all", one table per input, device, dtype; its own printed lines below."""
+    parts: list[RenderableType] = []
+    for setting, n, found in _groups(records):
+        shown = sorted(found, key=lambda e: (e.implementation, e.variant))
+        inputs = "hard inputs" if setting.scenario == HARD_SCENARIO else f"{setting.scenario}, N = {n:,}"
+        table = _table(f"Same gradient from all: {inputs}, {setting.dtype}, {setting.device}", _AGREEMENT, shown)
+        if (setting.scenario, n, setting.dtype) == ("published", AGREEMENT_N, "float64"):
+            table.add_section()
+            for line in published().agreement:
+                table.add_row(f"study: {line.system}", line.loss, line.grad_norm, line.max_rel_diff, style="dim")
+        parts += [table, *_failures(shown)]
+    return Group(*parts)
+
+
+def timing_tables(records: Iterable[Record]) -> list[RenderableType]:
+    """One table per setting and N, fastest gradient first; failures below each, with their reasons."""
+    parts: list[RenderableType] = []
+    for setting, n, found in _groups(records):
+        shown = fastest_first(found)
+        table = _table(f"N = {n:,}: {describe(setting)}, {setting.unit}", _TIMING, shown)
+        lines = tables.study_timings(setting, n)
+        if lines:
+            table.add_section()
+        for line in lines:
+            cells = (text.seconds(line.forward_s), text.seconds(line.gradient_s), text.times(line.gradient_over_forward))
+            table.add_row(f"study: {line.system}", *cells, text.DASH, line.pair_slots, text.seconds(line.compile_s), style="dim")
+        parts += [table, *_failures(shown)]
+    return parts
+
+
+def availability_table(rows: Iterable[Availability]) -> RenderableType:
+    """Rows, what they are, and whether they can run here on each device."""
+    table = _empty("Rows", ("name", "what it is", *DEVICES))
+    for row in rows:
+        about = row.description.title if row.description else f"[red]{row.problem}[/]"
+        table.add_row(row.name, about, *(_availability(row, device) for device in DEVICES))
+    return table
+
+
+def comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
+    """Verdict of every case, and the medians it rests on."""
+    table = _empty("New against old", ("case", "verdict", "forward", "gradient", "why"))
+    for c in comparisons:
+        forward, gradient = (change.words if change else text.DASH for change in (c.forward, c.gradient))
+        table.add_row(c.case_id, Text(c.verdict, style=_STYLES.get(c.verdict, "")), forward, gradient, c.reason or "")
+    return table
+
+
+_STYLES = {"slower": "red", "broken": "red", "faster": "green", "mended": "green", "ambiguous": "yellow"}
+
+
+def _groups(records: Iterable[Record]) -> Iterable[tuple[Setting, int, list[Entry]]]:
+    for setting, found in by_setting(entries(records)).items():
+        for n, group in by_n(found).items():
+            yield setting, n, group
+
+
+def _table(title: str, columns: text.Columns[Entry], shown: Sequence[Entry]) -> Table:
+    """A table of entries; a failure keeps its line, with its outcome."""
+    table = _empty(title, columns)
+    table.add_column("result", no_wrap=True)
+    for entry in shown:
+        failed = not entry.ok
+        result = entry.record.outcome if failed else "noisy" if entry.record.noisy else "ok"
+        style = "" if not failed else "dim" if entry.record.is_expected else "red"
+        table.add_row(*(cell(entry) for cell in columns.values()), result, style=style)
+    return table
+
+
+def _empty(title: str, headers: Iterable[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, header in enumerate(headers):
+        table.add_column(header, justify="left" if k == 0 else "right", overflow="fold")
+    return table
+
+
+def _failures(shown: Iterable[Entry]) -> list[Text]:
+    """Why each failed row failed, rows that share a reason together."""
+    reasons: Mapping[str, list[str]] = defaultdict(list)
+    for entry in shown:
+        if not entry.ok:
+            reasons[f"{entry.record.outcome}: {text.one_line(entry.record.reason or 'no reason given', 300)}"].append(
+                _name(entry)
+            )
+    return [Text(f"{', '.join(names)}: {reason}") for reason, names in reasons.items()]
+
+
+def _availability(row: Availability, device: str) -> str:
+    if row.description is None:
+        return text.DASH
+    if device not in row.description.devices:
+        return "no"
+    return row.missing.get(device) or "yes"
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.implementation} ({entry.variant})" if entry.variant else entry.implementation

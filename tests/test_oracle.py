@@ -1,0 +1,129 @@
+"""The oracle against values computed elsewhere, numerical integrals and finite differences."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from harness import agreement, oracle
+from harness.hard_cases import HARD_CASES, HardCase
+from harness.inputs import clustered_positions, published_positions
+from harness.problem import InvalidPositionsError, Problem
+
+# loss, |g|_2, true pairs, fullest cell, 3x3 pairs: printed in the study (N = 1000) or computed from its input elsewhere
+PUBLISHED = {
+    1_000: (12476.361742879, 7526.066606, 31_496, 23, None),
+    100_000: (1277189.362799496, 78785.053503, 3_142_324, 26, 9_097_634),
+    1_000_000: (12784617.80790205, 250740.237323, 31_397_712, 26, 91_105_454),
+}
+
+VALID = [case for case in HARD_CASES if not case.refused]
+REFUSED = [case for case in HARD_CASES if case.refused]
+
+
+@pytest.mark.parametrize("n", PUBLISHED)
+def test_published_input_gives_the_study_figures(n: int) -> None:
+    loss, norm, pairs, fullest, stencil = PUBLISHED[n]
+    right = oracle.reference("published", Problem.of_size(n), published_positions(n))
+    assert right.loss == pytest.approx(loss, rel=1e-12)
+    assert np.linalg.norm(right.gradient) == pytest.approx(norm, abs=1e-6)
+    assert (right.counts.true_pairs, right.counts.max_occupancy) == (pairs, fullest)
+    assert stencil in (None, right.counts.stencil_pairs)
+
+
+@pytest.mark.parametrize("case", VALID, ids=lambda case: case.name)
+def test_hard_inputs_have_their_right_values(case: HardCase) -> None:
+    right = oracle.reference(case.name, case.problem, case.positions())
+    if case.loss is not None:
+        assert right.loss == pytest.approx(case.loss, rel=1e-11)  # the values are given to 10 to 14 digits
+    if case.gradient_norm is not None:
+        assert np.linalg.norm(right.gradient) == pytest.approx(case.gradient_norm, rel=1e-11, abs=1e-10)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_inputs_without_a_result_are_refused(case: HardCase) -> None:
+    with pytest.raises(InvalidPositionsError, match="row 7"):
+        oracle.reference(case.name, case.problem, case.positions())
+
+
+@pytest.mark.parametrize("case", VALID, ids=lambda case: case.name)
+def test_gradient_is_the_derivative_of_the_loss(case: HardCase) -> None:
+    positions = case.positions()
+    right = oracle.reference(case.name, case.problem, positions)
+    step = agreement.FINITE_DIFFERENCE_STEP * case.problem.smoothing_length
+    shift = step * agreement.direction(len(positions))
+    losses = tuple(oracle.loss_only(case.problem, positions + s) for s in (shift, -shift))
+    difference = agreement.finite_difference(right, right.gradient, step, losses)
+    assert difference <= agreement.FINITE_DIFFERENCE_TOLERANCE
+
+
+def test_finite_difference_sees_a_wrong_gradient() -> None:
+    positions = published_positions(1_000)
+    right = oracle.reference("published", Problem.of_size(1_000), positions)
+    shift = 1e-5 * agreement.direction(1_000)
+    losses = tuple(oracle.loss_only(Problem.of_size(1_000), positions + s) for s in (shift, -shift))
+    wrong = agreement.finite_difference(right, right.gradient * (1 + 1e-4), 1e-5, losses)
+    assert wrong > agreement.FINITE_DIFFERENCE_TOLERANCE
+
+
+def test_tree_and_all_pairs_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = clustered_positions(3_000)
+    problem = Problem.of_size(3_000)
+    dense = oracle.reference("clustered", problem, positions)
+    monkeypatch.setattr(oracle, "ALL_PAIRS_LIMIT", 0)
+    tree = oracle.reference("clustered", problem, positions)
+    assert tree.counts == dense.counts
+    assert tree.loss == pytest.approx(dense.loss, rel=1e-13)
+    np.testing.assert_allclose(tree.gradient, dense.gradient, atol=1e-13 * dense.gradient_scale)
+
+
+@pytest.mark.parametrize("case", VALID, ids=lambda case: case.name)
+def test_counts_agree_with_all_pairs(case: HardCase) -> None:
+    """True pairs and the pairs of neighbouring cells, from their definitions."""
+    positions = case.positions()
+    n, length = len(positions), case.problem.box_length
+    counts = oracle.reference(case.name, case.problem, positions).counts
+    wrapped = np.mod(positions, length)
+    d = np.abs(wrapped[:, None] - wrapped[None])
+    r = np.hypot(*np.moveaxis(np.minimum(d, length - d), -1, 0))
+    np.fill_diagonal(r, np.inf)
+    edge = int(np.count_nonzero(np.abs(r - case.problem.cutoff) < 1e-12 * max(1.0, length)))
+    assert abs(counts.true_pairs - int(np.count_nonzero(r < case.problem.cutoff))) <= edge
+    nc = counts.cells_per_side
+    cells = case.problem.cell_coordinates(positions, nc)
+    apart = np.abs(cells[:, None] - cells[None])
+    near = (np.minimum(apart, nc - apart) <= 1).all(axis=-1)
+    assert counts.stencil_pairs == np.count_nonzero(near)
+    assert counts.n == n
+
+
+@pytest.mark.parametrize("h", [0.5, 0.1])
+def test_kernel_is_normalised_and_smooth(h: float) -> None:
+    def ring(r: float) -> float:
+        return 2.0 * np.pi * r * float(oracle.spline(np.array(r), h))
+
+    assert quad(ring, 0.0, 2.0 * h, points=[h])[0] == pytest.approx(1.0, abs=1e-8)
+    below, above = (np.array(h * (1.0 + s * 1e-9)) for s in (-1, 1))
+    assert oracle.spline(below, h) == pytest.approx(float(oracle.spline(above, h)), rel=1e-8)
+    assert oracle.spline_derivative(below, h) == pytest.approx(float(oracle.spline_derivative(above, h)), rel=1e-8)
+    r = np.linspace(0.01, 1.99, 500) * h
+    step = 1e-6 * h
+    slope = (oracle.spline(r + step, h) - oracle.spline(r - step, h)) / (2.0 * step)
+    np.testing.assert_allclose(oracle.spline_derivative(r, h), slope, atol=1e-8 / h**3)
+
+
+def test_kernel_has_the_known_values() -> None:
+    assert oracle.spline(np.array([0.0, 0.5, 1.0, 5.0]), 0.5).tolist() == pytest.approx(
+        [1.8189136353359467, 0.4547284088339867, 0.0, 0.0], rel=1e-15
+    )
+
+
+def test_references_survive_the_file(tmp_path: object) -> None:
+    path = tmp_path / "r.npz"  # type: ignore[operator]
+    written = list(oracle.references("hard", 0, "float32"))
+    oracle.save(path, written)
+    read = oracle.load(path)
+    assert [r.name for r in read] == [r.name for r in written]
+    for a, b in zip(read, written, strict=True):
+        assert (a.loss, a.counts, a.problem, a.refusal) == (b.loss, b.counts, b.problem, b.refusal)
+        np.testing.assert_array_equal(a.positions, b.positions, strict=True)
+        np.testing.assert_array_equal(a.gradient, b.gradient, strict=True)
