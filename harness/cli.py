@@ -242,8 +242,13 @@ def compare(
 
 
 @app.command()
-def env() -> None:
+def env(
+    name: Annotated[bool, typer.Option("--name", help="Print only the name of this machine's results folder.")] = False,
+) -> None:
     """Print what is recorded about this machine."""
+    if name:
+        typer.echo(measure.machine_name())
+        return
     Console().print_json(msgspec.json.encode(measure.environment()).decode())
 
 

@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -186,6 +187,12 @@ def processor_name() -> str:
     import cpuinfo
 
     return str(cpuinfo.get_cpu_info().get("brand_raw", platform.processor() or "unknown"))
+
+
+def machine_name() -> str:
+    """A folder name for this machine's records: processor and cores, with the accelerator where there is one."""
+    names = [processor_name(), f"{len(available_cores())} cores", *(device["name"] for device in cuda_devices()[:1])]
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(names).lower()).strip("-")
 
 
 def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:

@@ -1,0 +1,59 @@
+# Everything runs in .venv, which is made on first use. PYTHON names the interpreter to make it with (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+CORES := $(shell nproc 2>/dev/null || echo 1)
+
+.DEFAULT_GOAL := help
+.PHONY: help bench test check test-slow bench-study bench-full bench-gpu bench-segments bench-micro lint types report clean
+
+help: ## Show what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+bench: $(READY) ## Compare all rows on this machine's CPU (about 5 minutes) and print the tables
+	@$(BIN)/pairgrad bench --profile quick
+	@$(BIN)/pairgrad report --results results/local --out reports/local
+
+test: $(READY) lint types ## Lint, types, tests, the agreement gate, stale-report check
+	@$(BIN)/python -m pytest -m "not slow and not gpu"
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/pairgrad report --check
+
+check: $(READY) ## The gate: every gradient against the oracle, finite differences and each other
+	@$(BIN)/pairgrad check
+
+test-slow: $(READY) ## The tests that take minutes
+	@$(BIN)/python -m pytest -m slow --timeout 3600
+
+bench-study: $(READY) ## The study's run, N to 1e6; updates the committed records and reports
+	@$(BIN)/pairgrad bench --profile study --results results/$$($(BIN)/pairgrad env --name)
+	@$(BIN)/pairgrad report
+
+bench-full: $(READY) ## study, float32, one thread, clustered input, capacities; updates what is committed
+	@$(BIN)/pairgrad bench --profile full --results results/$$($(BIN)/pairgrad env --name)
+	@$(BIN)/pairgrad report
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+
+types: $(READY)
+	@$(BIN)/mypy
+
+report: $(READY) ## Make the committed reports anew from the committed records
+	@$(BIN)/pairgrad report
+
+clean: ## Remove .venv and local results and reports
+	rm -rf $(VENV) results/local reports/local
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pairgrad needs Python 3.11 or newer, this is $$($(PYTHON) --version): make PYTHON=python3.11 ..."; exit 2; }
+	@echo "setting up $(VENV): a few minutes, once"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) install --constraint constraints.txt --editable '.[enzyme]' 2>/dev/null || \
+	  echo "enzyme-ad has no wheel for this Python or platform: its rows will say unavailable"
+	@touch $@
