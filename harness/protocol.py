@@ -169,9 +169,9 @@ class Implementation(ABC):
     def pair_slots(self, x: Array) -> int:
         """Slots W is evaluated on, masked or not, in one forward pass. Not timed."""
 
-    @abstractmethod
     def search_slots(self, x: Array) -> int:
-        """Candidate distances computed only to find those slots; 0 where the slots are walked directly. Not timed."""
+        """Candidate distances computed only to find those slots. Not timed. Default: 0, the slots are walked directly."""
+        return 0
 
     @abstractmethod
     def expected_pair_slots(self, counts: Counts) -> int:

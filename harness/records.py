@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from harness.protocol import Case, Description
+from harness.registry import row_name
 
 SCHEMA_VERSION = 1
 
@@ -173,7 +174,7 @@ class RecordsError(ValueError):
 def case_id(case: Case) -> str:
     """The case as one readable string, the same in every run."""
     options = "".join(f"/{key}={value:g}" for key, value in sorted(case.options.items()))
-    return f"{case.implementation}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
+    return f"{row_name(case.implementation)}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
 
 
 class RecordFile:
