@@ -12,8 +12,9 @@ import re
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -228,25 +229,25 @@ def checked(built: Implementation, reference: Reference, dtype: Dtype) -> tuple[
 def _checked_anew(row: type[Implementation], reference: Reference, case: Case) -> Result:
     """Build for one input and check it, its refusal where it must be refused."""
     if reference.refusal is None:
-        built = _build(row, reference, case)
-        return checked(built, reference, case.dtype)[0]
-    usable = msgspec.structs.replace(reference, positions=np.nan_to_num(reference.positions, nan=0, posinf=0, neginf=0))
-    calls = [lambda: _build(row, reference, case)]
-    built = _build(row, msgspec.structs.replace(usable, positions=np.clip(usable.positions, -1e3, 1e3)), case)
-    calls += [lambda: built.loss(built.to_device(reference.positions))]
-    calls += [lambda: built.grad(built.to_device(reference.positions))]
-    for call in calls:
-        try:
-            call()
-        except InvalidPositionsError as error:
-            if str(error) != reference.refusal:
-                return _disagree(f"refused with {error}; expected: {reference.refusal}")
-            continue
-        return _disagree(f"was not refused; expected: {reference.refusal}")
+        return checked(_build(row, reference, case), reference, case.dtype)[0]
+    good = np.clip(np.nan_to_num(reference.positions), 0.0, reference.problem.box_length)
+    built = _build(row, msgspec.structs.replace(reference, positions=good), case)
+    for call in (built.loss, built.grad, lambda x: _build(row, reference, case).loss(x)):
+        _require_refusal(call, built, reference)
     return Result(outcome="ok")
 
 
-def _disagree(reason: str) -> Result:
+def _require_refusal(call: Callable[[Array], Array], built: Implementation, reference: Reference) -> None:
+    try:
+        call(built.to_device(reference.positions))
+    except InvalidPositionsError as error:
+        if str(error) != reference.refusal:
+            _disagree(f"refused with {error}; expected: {reference.refusal}")
+        return
+    _disagree(f"was not refused; expected: {reference.refusal}")
+
+
+def _disagree(reason: str) -> NoReturn:
     raise DisagreementError(Result(outcome="disagrees", reason=reason))
 
 
