@@ -1,0 +1,182 @@
+"""One Warp kernel for each programme of `family`: a single pass over the ids computes every output.
+
+A thread walks a chunk of consecutive elements. Outputs per element are written as it goes; outputs per segment are
+summed while the id stays the same and added to memory once for each run of equal ids, so sorted ids cost one addition
+for each segment and chunk. Any order of ids is right.
+
+The text of a kernel is written from its programme. Rows of at most `NARROW` components are unrolled into scalars, which
+the compiler keeps in registers (an outer product summed in Warp's matrix type takes twice as long). Wider rows take
+loops over their components.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import warp as wp
+
+from implementations.segment_ops.family import Output, Program, Term, is_reduction, results, subscripts_of_operands
+
+NARROW = 8
+"""Rows of at most this many components are unrolled."""
+
+_CHUNK_CPU = 1024
+_CHUNK_CUDA = 16
+_SCALARS = {"float32": wp.float32, "float64": wp.float64}
+_serial = itertools.count()
+
+
+def chunk_size(program: Program, cuda: bool) -> int:
+    """Elements for each thread: on CUDA few, and one where nothing is summed, so that threads read adjacent rows."""
+    if not cuda:
+        return _CHUNK_CPU
+    return _CHUNK_CUDA if any(map(is_reduction, results(program))) else 1
+
+
+def output_order(program: Program) -> list[int]:
+    """The outputs in kernel order: first the sums, which must come in as zeros, then the rest, which is overwritten."""
+    return sorted(range(len(program)), key=lambda number: not is_reduction(results(program)[number]))
+
+
+def row_type(subscript: str, width: int, dtype: str) -> Any:
+    """The Warp type of an array's rows: a scalar, or if narrow a vector or a matrix."""
+    scalar, axes = _SCALARS[dtype], len(subscript) - 1
+    if axes == 0 or width > NARROW:
+        return scalar
+    return wp.types.vector(width, scalar) if axes == 1 else wp.types.matrix((width, width), scalar)
+
+
+def build_kernel(program: Program, width: int, dtype: str) -> wp.Kernel:
+    """The kernel of a programme over rows of `width` components of 'float32' or 'float64'.
+
+    Parameters in order: the operands `a0`, `a1`, ...; `idx` (N,) int32; the integers `chunk` (see `chunk_size`),
+    `segments` and `width`; the outputs `o0`, `o1`, ... in `output_order`. Launch it on ceil(N / chunk) threads. Narrow
+    rows are vectors and matrices (`row_type`); components of wide rows are further axes, and one kernel serves every
+    width.
+    """
+    return _build_kernel(program, min(width, NARROW + 1), dtype)
+
+
+@cache
+def _build_kernel(program: Program, width: int, dtype: str) -> wp.Kernel:
+    wide = width > NARROW
+
+    def array_type(subscript: str) -> Any:
+        return wp.array(dtype=row_type(subscript, width, dtype), ndim=len(subscript) if wide else 1)
+
+    types = {f"a{n}": array_type(subscript) for n, subscript in enumerate(subscripts_of_operands(program))}
+    types |= {"idx": wp.array(dtype=wp.int32), "chunk": wp.int32, "segments": wp.int32, "width": wp.int32}
+    types |= {f"o{n}": array_type(results(program)[n]) for n in output_order(program)}
+    rows = {f"R{n}": row_type(result, width, dtype) for n, result in enumerate(results(program))}
+    body = _wide_body(program) if wide else _narrow_body(program, width)
+    return _compile(types, body, {"wp": wp, "Scalar": _SCALARS[dtype], **rows})
+
+
+def _compile(types: dict[str, Any], body: Iterable[str], namespace: dict[str, Any]) -> wp.Kernel:
+    """The Warp kernel with these parameters and body; Warp reads the text back through `linecache`."""
+    lines = [f"def segment_product({', '.join(types)}):", *_indent(body)]
+    text, source = "\n".join(lines) + "\n", f"<segment_product {next(_serial)}>"
+    linecache.cache[source] = (len(text), None, text.splitlines(keepends=True), source)
+    exec(compile(text, source, "exec"), namespace)
+    function = namespace["segment_product"]
+    function.__annotations__ = types
+    return wp.kernel(function, enable_backward=False, module="unique")
+
+
+def _indent(lines: Iterable[str]) -> list[str]:
+    return ["    " + line for line in lines]
+
+
+def _walk(inside: Iterable[str], outside: Iterable[str]) -> list[str]:
+    """The loop over a thread's elements: `inside` runs where `s = idx[i]` is a segment, `outside` elsewhere."""
+    return [
+        "first = wp.tid() * chunk",
+        "for i in range(first, wp.min(first + chunk, idx.shape[0])):",
+        "    s = idx[i]",
+        "    if s >= 0 and s < segments:",
+        *_indent(_indent(inside)),
+        "    else:",
+        *_indent(_indent(outside or ["continue"])),
+    ]
+
+
+# -- narrow rows: one scalar for each component ------------------------------------------------------------------------
+
+
+def _narrow_body(program: Program, width: int) -> list[str]:
+    load = [f"x{n} = a{n}[{subscript[0]}]" for n, subscript in enumerate(subscripts_of_operands(program))]
+    clear, flush, add, outside = [], [], [], []
+    for n, output in enumerate(program):
+        values = _unroll(output, width)
+        if is_reduction(output[0].result):
+            sums = [f"c{n}_{component}" for component in range(len(values))]
+            clear += [f"{total} = Scalar(0.0)" for total in sums]
+            add += [f"{total} += {value}" for total, value in zip(sums, values, strict=True)]
+            flush += [f"wp.atomic_add(o{n}, run, R{n}({', '.join(sums)}))"]
+        else:
+            add += [f"o{n}[i] = R{n}({', '.join(values)})"]
+            outside += [f"o{n}[i] = R{n}(Scalar(0.0))"]
+    if not clear:
+        return _walk(load + add, outside)
+    flush = ["if run >= 0:", *_indent(flush)]
+    next_run = ["if s != run:", *_indent([*flush, *clear, "run = s"])]
+    return ["run = wp.int32(-1)", *clear, *_walk(load + next_run + add, outside), *flush]
+
+
+def _unroll(output: Output, width: int) -> list[str]:
+    """The expression of each component of an output's row, in row-major order."""
+    axes = output[0].result[1:]
+    return [
+        " + ".join(product for term in output for product in _products(term, place, width))
+        for place in _assignments(axes, width)
+    ]
+
+
+def _products(term: Term, place: dict[str, int], width: int) -> Iterator[str]:
+    """The products that a term adds up for one component of its result."""
+    free = sorted({axis for subscript, _ in term.factors for axis in subscript[1:]} - place.keys())
+    for rest in _assignments("".join(free), width):
+        yield " * ".join(_component(sub, n, place | rest) for sub, n in term.factors) or "Scalar(1.0)"
+
+
+def _component(subscript: str, operand: int, place: dict[str, int]) -> str:
+    axes = ", ".join(str(place[axis]) for axis in subscript[1:])
+    return f"x{operand}[{axes}]" if axes else f"x{operand}"
+
+
+def _assignments(axes: str, width: int) -> Iterator[dict[str, int]]:
+    """Every way to give the axes a component."""
+    for values in itertools.product(range(width), repeat=len(axes)):
+        yield dict(zip(axes, values, strict=True))
+
+
+# -- wide rows: loops over the components ------------------------------------------------------------------------------
+
+
+def _wide_body(program: Program) -> list[str]:
+    inside, outside = [], []
+    for n, output in enumerate(program):
+        result, total = output[0].result, f"c{n}"
+        place = f"o{n}, {', '.join(result)}"
+        value = [f"{total} = Scalar(0.0)"]
+        for term in output:
+            product = " * ".join(f"a{operand}[{', '.join(sub)}]" for sub, operand in term.factors) or "Scalar(1.0)"
+            free = sorted({axis for sub, _ in term.factors for axis in sub[1:]} - set(result))
+            value += _loops(free, [f"{total} += {product}"])
+        if is_reduction(result):
+            inside += _loops(result[1:], [*value, f"wp.atomic_add({place}, {total})"])
+        else:
+            inside += _loops(result[1:], [*value, f"o{n}[{', '.join(result)}] = {total}"])
+            outside += _loops(result[1:], [f"o{n}[{', '.join(result)}] = Scalar(0.0)"])
+    return _walk(inside, outside)
+
+
+def _loops(axes: Iterable[str], body: list[str]) -> list[str]:
+    """`body` inside one loop over the components for each axis."""
+    for axis in reversed(list(axes)):
+        body = [f"for {axis} in range(width):", *_indent(body)]
+    return body
