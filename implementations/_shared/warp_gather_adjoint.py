@@ -1,0 +1,146 @@
+"""Hand-written adjoint of the Warp rows: a second walk over the same runs, which gathers instead of scattering.
+
+    dL/dx_k = 12 m C sum_l (e_k + e_l) (s_kl^2 - t_kl^2) / r_kl (x_k - x_l)        e = rho - rho_0
+
+with s, t and C of `warp_density`. The pair term is antisymmetric, so each particle sums what it receives from both ends
+of a pair, and no two threads write to one place.
+"""
+# Kernels are written in Warp's language, which its stubs type only in part.
+# mypy: disable-error-code="arg-type, index, var-annotated"
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from harness.protocol import Dtype
+from implementations._shared.warp_cells import REAL, VEC2, CellList, Grid, stencil_run, stencil_runs
+from implementations._shared.warp_density import REASSOCIATE, spline_scale, spline_slope
+
+wp.set_module_options({"enable_backward": False, "cpu_compiler_flags": REASSOCIATE})
+
+
+@wp.func
+def _pull_of_run(
+    px: Any,
+    py: Any,
+    residual_here: Any,
+    first: int,
+    last: int,
+    xs: wp.array[Any],
+    ys: wp.array[Any],
+    residual: wp.array[Any],
+    support: Any,
+    smallest: Any,
+) -> Any:
+    """Sum of the pair terms / (12 m C) over slots [first, last) around (px, py).
+
+    At r = 0 the quotient is finite, r being no less than the root of the smallest normal number, and its factor is 0:
+    neither a particle itself nor a coincident one adds anything.
+    """
+    pull_x = type(px)(0.0)
+    pull_y = type(px)(0.0)
+    slot = wp.max(first, 0)  # tells the compiler that no index is negative
+    while slot < last:
+        dx = px - xs[slot]
+        dy = py - ys[slot]
+        r = wp.sqrt(wp.max(dx * dx + dy * dy, smallest))
+        factor = (residual_here + residual[slot]) * spline_slope(r, support) / r
+        pull_x += factor * dx
+        pull_y += factor * dy
+        slot += 1
+    return pull_x, pull_y
+
+
+@wp.kernel
+def _gather_gradient(
+    xs: wp.array[Any],
+    ys: wp.array[Any],
+    residual: wp.array[Any],
+    cells: wp.array[int],
+    starts: wp.array[int],
+    cells_per_side: int,
+    length: Any,
+    support: Any,
+    scale: Any,
+    smallest: Any,
+    # outputs
+    sorted_gradient: wp.array[Any],
+) -> None:
+    """sorted_gradient[k] = dL/dx of the particle in slot k."""
+    slot = wp.tid()
+    cell = cells[slot]
+    gradient_x = type(length)(0.0)
+    gradient_y = type(length)(0.0)
+    for run in range(stencil_runs(cell % cells_per_side, cells_per_side, xs.shape[0])):
+        first, last, shift_x, shift_y = stencil_run(run, slot, cell, cells_per_side, length, xs, ys, starts)
+        pull_x, pull_y = _pull_of_run(
+            xs[slot] + shift_x, ys[slot] + shift_y, residual[slot], first, last, xs, ys, residual, support, smallest
+        )
+        gradient_x += pull_x
+        gradient_y += pull_y
+    sorted_gradient[slot] = sorted_gradient.dtype(scale * gradient_x, scale * gradient_y)
+
+
+@wp.kernel
+def _unsort(
+    sorted_gradient: wp.array[Any],
+    order: wp.array[int],
+    # outputs
+    gradient: wp.array[Any],
+) -> None:
+    """A pass of its own: stores to distant places in the kernel above would stall its loops."""
+    slot = wp.tid()
+    gradient[order[slot]] = sorted_gradient[slot]
+
+
+class _Kernels(NamedTuple):
+    gather_gradient: wp.Kernel
+    unsort: wp.Kernel
+
+
+@functools.cache
+def _kernels(dtype: Dtype) -> _Kernels:
+    real, reals, vectors = REAL[dtype], wp.array(dtype=REAL[dtype]), wp.array(dtype=VEC2[dtype])
+    arrays = dict.fromkeys(("xs", "ys", "residual"), reals)
+    scalars = dict.fromkeys(("length", "support", "scale", "smallest"), real)
+    return _Kernels(
+        gather_gradient=wp.overload(_gather_gradient, {**arrays, **scalars, "sorted_gradient": vectors}),
+        unsort=wp.overload(_unsort, {"sorted_gradient": vectors, "gradient": vectors}),
+    )
+
+
+def compute_gradient(
+    grid: Grid, cell_list: CellList, residual: wp.array, sorted_gradient: wp.array, gradient: wp.array
+) -> None:
+    """dL/dx, (N,) vectors in the order of the positions, from the cell list and residual of a forward pass."""
+    problem, device = grid.problem, residual.device
+    kernels = _kernels(grid.dtype)
+    wp.launch(
+        kernels.gather_gradient,
+        dim=grid.particles,
+        inputs=[
+            cell_list.xs,
+            cell_list.ys,
+            residual,
+            cell_list.cells,
+            cell_list.starts,
+            grid.cells_per_side,
+            problem.box_length,
+            problem.cutoff,
+            12.0 * spline_scale(problem),
+            float(np.finfo(grid.dtype).tiny),
+        ],
+        outputs=[sorted_gradient],
+        device=device,
+    )
+    wp.launch(
+        kernels.unsort,
+        dim=grid.particles,
+        inputs=[sorted_gradient, cell_list.order],
+        outputs=[gradient],
+        device=device,
+    )

@@ -1,0 +1,1 @@
+"""Warp row: sorted cells, data-dependent ranges, hand-written adjoint that gathers."""
