@@ -116,7 +116,7 @@ class Entry:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Peak memory where the row computes: the accelerator's (framework's figure, else the driver's) or the host's."""
+        """Peak memory where the row computes; on an accelerator the framework's figure, else the driver's."""
         if self.setting.device == "cpu":
             return self.record.peak_host_bytes
         return self.record.peak_device_bytes or self.record.driver_device_bytes
@@ -165,7 +165,7 @@ def ratio(numerator: float | None, denominator: float | None) -> float | None:
 
 
 def pick(items: Iterable[Entry], **where: object) -> list[Entry]:
-    """Entries whose setting, row, n or variant have these values; the rows themselves, not variants, unless asked for."""
+    """Entries whose setting, row, n or variant have these values; without variants unless one is asked for."""
     where.setdefault("variant", "")
     return [item for item in items if all(_field(item, name) == value for name, value in where.items())]
 

@@ -13,24 +13,23 @@ from harness.report.published import AGREEMENT_N, published
 
 FIGURES = {
     "time": "Forward pass and gradient against N",
+    "particle": "Gradient per particle against N",
     "memory": "Peak memory against N",
     "slots": "Slots per true pair against N",
 }
 
-_INTRODUCTION = """\
-# Results
-
-Every gradient here was checked against the closed form before it was timed. Times are medians of single calls, each from
-positions on the device to a finished result, the rebuild of cells or neighbour list included; `spread` is the
-interquartile range over the median, the larger of forward and gradient, and a row above 10 % is marked noisy. `x of best
-row` is the gradient over the fastest gradient in the same table. `pair slots` counts the slots the kernel W is evaluated on
-in one forward pass, masked or not; `true pairs` counts ordered pairs within the support radius. `compile` is forward
-and gradient together, from cold caches. `peak memory` is what a case added to its process, or to the accelerator. A dash is
-what was not measured. Lines in italics are the study's own figures, printed for its own machine
-({machine}; {conditions}): they stand beside ours for reading, not for ratios.
-
-[Findings](findings.md) · [interactive page](index.html) · the figures' data are in `data/`
-"""
+_INTRODUCTION = (
+    "Every gradient here was checked against the closed form before it was timed. Times are medians of single calls, "
+    "each from positions on the device to a finished result, the rebuild of cells or neighbour list included; `spread` "
+    "is the interquartile range over the median, the larger of forward and gradient, and a row above 10 % is marked "
+    "noisy. `x of best row` is the gradient over the fastest gradient in the same table. `pair slots` counts the slots "
+    "the kernel W is evaluated on in one forward pass, masked or not; `true pairs` counts ordered pairs within the "
+    "support radius. `compile` is forward and gradient together, from cold caches. `peak memory` is what a case added "
+    "to its process, or to the accelerator. A dash is what was not measured.",
+    "Lines in italics are the study's own figures, printed for its own machine ({machine}; {conditions}): they stand "
+    "beside ours for reading, not for ratios.",
+    "[Findings](findings.md), the [page](index.html) with every record, and in `data/` what the figures show.",
+)
 
 
 def slug(setting: Setting) -> str:
@@ -41,8 +40,15 @@ def slug(setting: Setting) -> str:
 
 def report(records: Sequence[Record], entries: Sequence[Entry]) -> str:
     """The index: machines, rows, then each machine's and unit's figures and tables."""
-    introduction = _INTRODUCTION.format(machine=published().machine, conditions=published().conditions)
-    parts = [introduction, "## Machines", tables.machines(records), "## Rows", tables.implementations(entries)]
+    study = {"machine": published().machine, "conditions": published().conditions}
+    parts = [
+        "# Results",
+        *(paragraph.format(**study) for paragraph in _INTRODUCTION),
+        "## Machines",
+        tables.machines(records),
+        "## Rows",
+        tables.implementations(entries),
+    ]
     for setting in main_settings(entries):
         here = [e for e in entries if (e.setting.machine, e.setting.unit) == (setting.machine, setting.unit)]
         if any(e.timed or e.record.outcome != "unavailable" for e in here):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
@@ -67,7 +67,12 @@ def stale(records: Sequence[Record], out: Path) -> list[str]:
         for path, content in _texts(records, made, out).items()
         if (difference := _difference(path, content))
     ]
-    figures = [_figure_path(out, kind, s, form) for s in main_settings(made) for kind in documents.FIGURES for form in ("svg", "png")]
+    figures = [
+        _figure_path(out, kind, s, form)
+        for s in main_settings(made)
+        for kind in documents.FIGURES
+        for form in ("svg", "png")
+    ]
     return found + [f"{path}: missing" for path in figures if not path.is_file()]
 
 

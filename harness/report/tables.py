@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from harness.protocol import Description
+from harness.records import Record
 from harness.report import text
 from harness.report.data import Entry, Setting, fastest_first, machine, pick, ratio
 from harness.report.published import AGREEMENT_N, PublishedAgreement, PublishedTiming, published
-from harness.records import Record
 
 CLUSTERED_N = 100_000
 
@@ -103,7 +103,7 @@ def study_timing_cells(line: PublishedTiming, columns: Iterable[str]) -> list[st
         "implementation": f"study: {line.system}",
         "forward": text.seconds(line.forward_s),
         "gradient": text.seconds(line.gradient_s),
-        "gradient / forward": f"{line.gradient_over_forward}×" if line.gradient_over_forward else text.DASH,
+        "gradient / forward": text.times(line.gradient_over_forward),
         "pair slots": line.pair_slots or text.DASH,
         "compile": text.seconds(line.compile_s),
         "remarks": f"**failed**: {line.failure}" if line.failure else "its own machine",
@@ -166,7 +166,7 @@ def commits(records: Iterable[Record]) -> str:
 def implementations(entries: Iterable[Entry]) -> str:
     """What each row is, in its own words, and its lines of code."""
     newest: dict[str, Entry] = {}
-    for entry in sorted(entries, key=lambda e: e.record.timestamp):
+    for entry in sorted(entries, key=lambda e: (e.record.lines_forward is not None, e.record.timestamp)):
         if entry.record.description is not None:
             newest[entry.implementation] = entry
 
@@ -288,7 +288,13 @@ def _by_row(entries: Iterable[Entry]) -> dict[str, Entry]:
 
 
 def _study_agreement(line: PublishedAgreement) -> list[str]:
-    cells = (f"study: {line.system}", line.loss, line.grad_norm, line.max_rel_diff, "as printed; difference to Enzyme.jl")
+    cells = (
+        f"study: {line.system}",
+        line.loss,
+        line.grad_norm,
+        line.max_rel_diff,
+        "as printed; difference to Enzyme.jl",
+    )
     return [_italic(cell) for cell in cells]
 
 

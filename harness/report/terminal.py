@@ -35,7 +35,6 @@ _TIMING: text.Columns[Entry] = {
     "slots": lambda e: text.short_count(e.record.pair_slots),
     "compile": lambda e: text.seconds(e.compile_s),
     "memory": lambda e: text.size(e.peak_bytes),
-    "spread": lambda e: text.per_cent(e.spread),
 }
 
 
@@ -64,8 +63,14 @@ def timing_tables(records: Iterable[Record]) -> list[RenderableType]:
         if lines:
             table.add_section()
         for line in lines:
-            cells = (text.seconds(line.forward_s), text.seconds(line.gradient_s), text.times(line.gradient_over_forward))
-            table.add_row(f"study: {line.system}", *cells, text.DASH, line.pair_slots, text.seconds(line.compile_s), style="dim")
+            cells = (
+                text.seconds(line.forward_s),
+                text.seconds(line.gradient_s),
+                text.times(line.gradient_over_forward),
+            )
+            table.add_row(
+                f"study: {line.system}", *cells, text.DASH, line.pair_slots, text.seconds(line.compile_s), style="dim"
+            )
         parts += [table, *_failures(shown)]
     return parts
 
@@ -100,7 +105,7 @@ def _groups(records: Iterable[Record]) -> Iterable[tuple[Setting, int, list[Entr
 def _table(title: str, columns: text.Columns[Entry], shown: Sequence[Entry]) -> Table:
     """A table of entries; a failure keeps its line, with its outcome."""
     table = _empty(title, columns)
-    table.add_column("result", no_wrap=True)
+    table.add_column("result")
     for entry in shown:
         failed = not entry.ok
         result = entry.record.outcome if failed else "noisy" if entry.record.noisy else "ok"
@@ -110,7 +115,7 @@ def _table(title: str, columns: text.Columns[Entry], shown: Sequence[Entry]) -> 
 
 
 def _empty(title: str, headers: Iterable[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for k, header in enumerate(headers):
         table.add_column(header, justify="left" if k == 0 else "right", overflow="fold")
     return table

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeGuard, TypeVar
 
 from tabulate import tabulate
 
-DASH = "–"
+DASH = "\N{EN DASH}"
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_FIGURE = re.compile(rf"\*?(\d|{DASH}$)")
 _Item = TypeVar("_Item")
 
 Columns = Mapping[str, Callable[[_Item], str]]
@@ -51,10 +54,10 @@ def short_count(value: int | None) -> str:
 
 
 def times(value: float | None) -> str:
-    """A ratio: 3.4×, 84×."""
+    """A ratio: 3.40×, 84×; a whole number, as the study prints its own, stays one."""
     if not _is_number(value):
         return DASH
-    return f"{value:.0f}×" if value >= 10.0 else f"{value:.2f}×"
+    return f"{value:.0f}{_TIMES}" if value >= 10.0 or isinstance(value, int) else f"{value:.2f}{_TIMES}"
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -89,19 +92,16 @@ def one_line(text: str, most: int = 160) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A markdown table, its first column and any remarks to the left, figures to the right."""
-    left = {0, *(k for k, header in enumerate(headers) if header in _PROSE)}
-    align = ["left" if k in left else "right" for k in range(len(headers))]
+    """A markdown table, columns of figures to the right."""
     cells = [[_escaped(cell) for cell in row] for row in rows]
+    figures = [all(_FIGURE.match(row[k]) for row in cells) for k in range(len(headers))]
+    align = ["right" if right else "left" for right in figures]
     return tabulate(cells, list(headers), tablefmt="pipe", disable_numparse=True, colalign=align)
 
 
 def items_table(items: Sequence[_Item], columns: Columns[_Item], more: Sequence[Sequence[str]] = ()) -> str:
     """A markdown table with one line per item, and further lines below."""
     return table(list(columns), [[cell(item) for cell in columns.values()] for item in items] + [list(m) for m in more])
-
-
-_PROSE = frozenset({"remarks", "neighbours", "adjoint", "pair slots are", "flags that change values", "packages", "why"})
 
 
 def _escaped(cell: str) -> str:

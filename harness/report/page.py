@@ -1,0 +1,5 @@
+"""temporary."""
+
+
+def page(records, entries):
+    return "<!doctype html>"

@@ -1,0 +1,56 @@
+"""How a row looks in every figure: one marker a row, one colour a framework, dashes for a hand-written adjoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from harness.report.data import Entry
+
+STUDY_COLOUR = "#808080"
+
+# Okabe and Ito's palette, which readers with any colour vision tell apart, without its yellow (too pale on white)
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = (
+    ("o", "circle"),
+    ("s", "square"),
+    ("^", "triangle-up"),
+    ("D", "diamond"),
+    ("v", "triangle-down"),
+    ("P", "cross"),
+    ("X", "x"),
+    ("<", "triangle-left"),
+    (">", "triangle-right"),
+    ("p", "pentagon"),
+    ("*", "star"),
+    ("h", "hexagon"),
+    ("d", "diamond-tall"),
+    ("8", "octagon"),
+)
+
+
+class Style(NamedTuple):
+    """Colour, the marker's name in Matplotlib and in Plotly, and whether the line is dashed."""
+
+    colour: str
+    marker: str
+    symbol: str
+    dashed: bool
+
+
+def styles(entries: Iterable[Entry]) -> dict[str, Style]:
+    """Style of every row, the same in all figures of one set of records."""
+    adjoints = {e.implementation: e.record.description.adjoint if e.record.description else "" for e in entries}
+    families = sorted({_family(name) for name in adjoints})
+    return {
+        name: Style(
+            _COLOURS[families.index(_family(name)) % len(_COLOURS)],
+            *_MARKERS[k % len(_MARKERS)],
+            "hand-written" in adjoints[name],
+        )
+        for k, name in enumerate(sorted(adjoints))
+    }
+
+
+def _family(implementation: str) -> str:
+    return implementation.split("_")[0]
