@@ -49,3 +49,7 @@ def _type(annotation: object) -> str:
     text = text.replace("typing.", "").replace("harness.records.", "").replace("harness.protocol.", "")
     text = text.replace(" | None", " or null").replace("NoneType", "null")
     return "one of the outcomes" if text.startswith("Literal") else text
+
+
+if __name__ == "__main__":
+    print(schema_page(), end="")
