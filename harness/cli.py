@@ -3,104 +3,155 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
-import typer
+import rich_click as click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from harness import compare as comparing
 from harness import gate, measure, registry, report
 from harness.describe import describe_all
-from harness.plan import Narrowing, Planned, plan
-from harness.protocol import Device, Dtype
+from harness.hard_cases import HARD_SCENARIO
+from harness.inputs import SCENARIOS
+from harness.plan import PROFILES, Narrowing, Planned, plan
+from harness.protocol import DEVICES, DTYPES
 from harness.records import Record, RecordFile, RecordsError, case_id, read_records, write_atomically
 from harness.report import terminal
 from harness.resume import MixedRecordsError, remaining
 from harness.runner import DEFAULT_LIMIT_S, Finished, Runner, Settings
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="What does it cost to differentiate an irregular particle algorithm in each framework? "
-    "Every gradient is checked before it is timed.",
-    epilog="Start with: pairgrad list, then pairgrad check, then pairgrad bench.",
-)
-
-ScenarioName = Literal["published", "clustered", "hard"]
-TimedScenarioName = Literal["published", "clustered"]
-ProfileName = Literal["quick", "study", "full", "gpu"]
-
 LOCAL_RESULTS = Path("results/local")
 LOCAL_REPORTS = Path("reports/local")
 COMMITTED_RESULTS = Path("results")
 COMMITTED_REPORTS = Path("reports")
+TIMED_PROFILES = [name for name in PROFILES if name != "check"]
 SAMPLE_BUDGET_S = {"quick": 0.5, "gpu": 1.0}
 DEFAULT_BUDGET_S = 3.0
 
 
-def _particles(text: str) -> int:
+class _Particles(click.ParamType):
     """A whole number that may be written 100000, 100_000 or 1e5."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not (0 <= number < 2**31 and number == int(number)):
-        raise typer.BadParameter(f"{text!r} is no whole number of particles below 2^31; write for instance 1000 or 1e5")
-    return int(number)
+
+    name = "N"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = -1.0
+        if not (0 <= number < 2**31 and number == int(number)):
+            self.fail(
+                f"{value!r} is no whole number of particles below 2^31; write for instance 1000 or 1e5", param, ctx
+            )
+        return int(number)
 
 
-def _bytes(text: str) -> int:
+class _Bytes(click.ParamType):
     """An amount of memory that may end in K, M, G or T."""
-    letters = str(text).strip().upper().removesuffix("B").removesuffix("I")
-    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(letters[-1:], 1)
-    try:
-        number = float(letters.rstrip("KMGT"))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise typer.BadParameter(f"{text!r} is no amount of memory; write for instance 8G or 500M")
-    return int(number * factor)
+
+    name = "BYTES"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        letters = str(value).strip().upper().removesuffix("B").removesuffix("I")
+        factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(letters[-1:], 1)
+        try:
+            number = float(letters.rstrip("KMGT"))
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < float("inf"):
+            self.fail(f"{value!r} is no amount of memory; write for instance 8G or 500M", param, ctx)
+        return int(number * factor)
 
 
-def _shard(text: str) -> tuple[int, int]:
+class _Shard(click.ParamType):
     """I/K: the I-th of K parts."""
-    index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-        raise typer.BadParameter(f"{text!r} is no shard; write I/K with 1 <= I <= K, for instance 2/4")
-    return int(index), int(count)
+
+    name = "I/K"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        index, _, count = str(value).partition("/")
+        if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+            self.fail(f"{value!r} is no shard; write I/K with 1 <= I <= K, for instance 2/4", param, ctx)
+        return int(index), int(count)
 
 
-Impl = Annotated[
-    list[str] | None,
-    typer.Option(help="A row's name, or the path of a module of yours; repeat for more. Default: every row."),
-]
-N = Annotated[
-    list[int] | None, typer.Option("--n", parser=_particles, metavar="N", help="Particles, e.g. 1e5; repeats.")
-]
-Scenario = Annotated[list[ScenarioName] | None, typer.Option(help="How positions are drawn; repeats.")]
-TimedScenario = Annotated[list[TimedScenarioName] | None, typer.Option("--scenario", help="How positions are drawn.")]
-DeviceOption = Annotated[list[Device] | None, typer.Option("--device", help="Where to run; repeats.")]
-DtypeOption = Annotated[list[Dtype] | None, typer.Option("--dtype", help="Precision; repeats.")]
-Threads = Annotated[
-    list[int] | None, typer.Option(min=1, help="Cores a case may use; repeats. Default: every core allowed.")
-]
-Timeout = Annotated[float, typer.Option(min=1.0, help="Wall seconds one case may take.")]
-MemoryLimit = Annotated[
-    int,
-    typer.Option(parser=_bytes, metavar="BYTES", help="Memory a case may take, e.g. 8G; 0: 90 % of what is free."),
-]
+_FOLDER = click.Path(path_type=Path)
+_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-@app.command("list")
-def list_rows(impl: Impl = None) -> None:
+def _options(*decorators: _Decorator) -> _Decorator:
+    """Several options as one decorator, in this order on the help page."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+impl_option = click.option(
+    "--impl",
+    multiple=True,
+    metavar="NAME|FILE",
+    help="A row, or the path of a module of yours; repeats. Default: all rows.",
+)
+
+
+def case_options(scenarios: Sequence[str]) -> _Decorator:
+    """The options that choose cases, for commands that run them on these scenarios."""
+    return _options(
+        impl_option,
+        click.option("--n", multiple=True, type=_Particles(), help="Particles, for instance 1e5; repeats."),
+        click.option(
+            "--scenario", multiple=True, type=click.Choice(scenarios), help="How positions are drawn; repeats."
+        ),
+        click.option("--device", multiple=True, type=click.Choice(DEVICES), help="Where to run; repeats."),
+        click.option("--dtype", multiple=True, type=click.Choice(DTYPES), help="Precision; repeats."),
+        click.option(
+            "--threads",
+            multiple=True,
+            type=click.IntRange(min=1),
+            help="Cores of one case; repeats. Default: all allowed.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=1.0),
+            default=DEFAULT_LIMIT_S,
+            show_default=True,
+            help="Seconds of one case.",
+        ),
+        click.option(
+            "--memory-limit",
+            type=_Bytes(),
+            default=0,
+            help="Memory of one case, e.g. 8G. Default: 90 % of what is free.",
+        ),
+    )
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def main() -> None:
+    """What does it cost to differentiate an irregular particle algorithm in each framework?
+
+    Every gradient is checked before it is timed. Start with pairgrad list, then pairgrad check, then pairgrad bench.
+    """
+
+
+@main.command("list")
+@impl_option
+def list_rows(impl: tuple[str, ...]) -> None:
     """Show the rows, what they run on, and whether they can run here."""
     names = _implementations(impl)
     with Console(stderr=True).status("asking every row ..."):
@@ -108,25 +159,24 @@ def list_rows(impl: Impl = None) -> None:
     Console().print(terminal.availability_table(rows))
 
 
-@app.command()
+@main.command()
+@case_options([*SCENARIOS, HARD_SCENARIO])
+@click.option("--json", "json_file", type=_FOLDER, help="Write the verdict and every record to this file.")
+@click.option("--save", type=_FOLDER, help="Keep the gradients in this folder as .npy files.")
 def check(
-    impl: Impl = None,
-    n: N = None,
-    scenario: Scenario = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    threads: Threads = None,
-    timeout: Timeout = DEFAULT_LIMIT_S,
-    memory_limit: MemoryLimit = 0,
-    json: Annotated[Path | None, typer.Option(help="Write the verdict and every record to this file.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the gradients in this folder as .npy files.")] = None,
+    impl: tuple[str, ...],
+    timeout: float,
+    memory_limit: int,
+    json_file: Path | None,
+    save: Path | None,
+    **narrowing: tuple[Any, ...],
 ) -> None:
-    """The gate: exit 1 unless every gradient agrees with the oracle, with finite differences and with each other.
+    """The gate: exit 1 unless every gradient agrees with the oracle, with finite differences and with the others.
 
     Rows named with --impl must have been checked; the others may be unavailable or unsupported here.
     """
     names = _implementations(impl)
-    planned = plan("check", names, _narrowing(n, scenario, device, dtype, threads))
+    planned = plan("check", names, _narrowing(**narrowing))
     settings = Settings(limit_s=timeout, memory_limit_bytes=memory_limit, gradients=True)
     with _progress(planned) as progress, Runner(settings, _run_id(), progress.phase) as runner:
 
@@ -136,125 +186,132 @@ def check(
                 save.mkdir(parents=True, exist_ok=True)
                 np.save(save / (case_id(each.case).replace("/", "_") + ".npy"), finished.gradient)
 
-        verdict = gate.check(runner, planned, (impl and names) or (), on_finished)
-    if json is not None:
+        verdict = gate.check(runner, planned, names if impl else (), on_finished)
+    if json_file is not None:
         content = {"agree": verdict.agree, "problems": verdict.problems, "records": verdict.records}
-        write_atomically(json, msgspec.json.format(msgspec.json.encode(content)))
+        write_atomically(json_file, msgspec.json.format(msgspec.json.encode(content)))
     console = Console()
     console.print(terminal.agreement_table(verdict.records))
     for problem in verdict.problems:
-        console.print(f"[red]disagreement[/] {problem}" if verdict.records else problem, highlight=False)
+        console.print(f"[red]problem[/] {escape(problem)}", highlight=False)
     console.print("[green]all agree[/]" if verdict.agree else f"[red]{len(verdict.problems)} problems[/]")
-    raise typer.Exit(0 if verdict.agree else 1)
+    sys.exit(0 if verdict.agree else 1)
 
 
-@app.command()
+@main.command()
+@click.option(
+    "--profile", type=click.Choice(TIMED_PROFILES), default="quick", show_default=True, help="Which cases; see above."
+)
+@case_options([*SCENARIOS])
+@click.option("--rounds", type=click.IntRange(min=1), default=1, help="Repeat the plan, series in another order.")
+@click.option("--budget", type=click.FloatRange(min=0.0), help="Seconds of samples, for each of forward and gradient.")
+@click.option("--results", type=_FOLDER, default=LOCAL_RESULTS, show_default=True, help="Folder the records go to.")
+@click.option("--resume", is_flag=True, help="Run only what the folder has no record of.")
+@click.option("--shard", type=_Shard(), default=(1, 1), help="Run the I-th of K parts, for a job array.")
+@click.option("--skip/--no-skip", default=True, help="Skip larger N after an out-of-memory or a timeout (default).")
+@click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 def bench(
-    profile: Annotated[ProfileName, typer.Option(help="What to run.")] = "quick",
-    impl: Impl = None,
-    n: N = None,
-    scenario: TimedScenario = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    threads: Threads = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Repeat the whole plan, series in another order.")] = 1,
-    budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds of samples for each of forward and gradient.")
-    ] = None,
-    timeout: Timeout = DEFAULT_LIMIT_S,
-    memory_limit: MemoryLimit = 0,
-    results: Annotated[Path, typer.Option(help="Folder the records go to.")] = LOCAL_RESULTS,
-    resume: Annotated[bool, typer.Option("--resume", help="Run only what the folder has no record of.")] = False,
-    shard: Annotated[str, typer.Option(metavar="I/K", help="Run the I-th of K parts, e.g. in a job array.")] = "1/1",
-    skip: Annotated[bool, typer.Option(help="Skip larger N after an out-of-memory or a timeout.")] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    profile: str,
+    impl: tuple[str, ...],
+    timeout: float,
+    memory_limit: int,
+    rounds: int,
+    budget: float | None,
+    results: Path,
+    resume: bool,
+    shard: tuple[int, int],
+    skip: bool,
+    dry_run: bool,
+    **narrowing: tuple[Any, ...],
 ) -> None:
-    """Check and time every case of a profile, each in a fresh process; write a record of each and print the table.
+    """Check and time every case of a profile, each in a fresh process; record each and print the table.
 
     quick: N = 1e3 to 1e5. study: to 1e6. full: study, then one axis at a time: float32, one thread, clustered input,
-    capacity. gpu: N = 1e5 and 1e6 on cuda. Exits 1, naming it, on an outcome that nobody expected.
+    capacity. gpu: N = 1e5 and 1e6 on cuda. Exits 1 on an outcome that nobody expected, and names it.
     """
-    narrowing = _narrowing(n, scenario, device, dtype, threads)
-    planned = plan(profile, _implementations(impl), narrowing, rounds, _shard(shard))
-    budget_s = SAMPLE_BUDGET_S.get(profile, DEFAULT_BUDGET_S) if budget is None else budget
-    settings = Settings(budget_s=budget_s, limit_s=timeout, memory_limit_bytes=memory_limit, skip_larger=skip)
-    console = Console()
+    planned = plan(profile, _implementations(impl), _narrowing(**narrowing), rounds, shard)
+    settings = Settings(
+        budget_s=SAMPLE_BUDGET_S.get(profile, DEFAULT_BUDGET_S) if budget is None else budget,
+        limit_s=timeout,
+        memory_limit_bytes=memory_limit,
+        skip_larger=skip,
+    )
     earlier = _read([results]) if resume and results.is_dir() else []
     if resume:
         try:
             planned = remaining(planned, earlier, measure.environment())
         except MixedRecordsError as error:
             _usage(str(error))
+    console = Console()
     if dry_run:
         for each in planned:
             console.print(f"round {each.round}  {case_id(each.case)}", highlight=False)
         console.print(f"{len(planned)} cases")
         return
     records = _run(planned, settings, results)
-    shown = earlier + records
-    for table in terminal.timing_tables(shown):
+    for table in terminal.timing_tables(earlier + records):
         console.print(table)
     surprises = [record for record in records if not record.is_expected]
     for record in surprises:
-        console.print(f"[red]{record.outcome}[/] {record.case_id}: {record.reason}", highlight=False)
+        console.print(f"[red]{record.outcome}[/] {record.case_id}: {escape(record.reason or '')}", highlight=False)
     console.print(f"{len(records)} records in {results}")
-    raise typer.Exit(1 if surprises else 0)
+    sys.exit(1 if surprises else 0)
 
 
-@app.command("report")
-def write_report(
-    results: Annotated[list[Path], typer.Option(help="Folder or file of records; repeats, machines mix.")] = [  # noqa: B006
-        COMMITTED_RESULTS
-    ],
-    out: Annotated[Path, typer.Option(help="Folder the reports go to.")] = COMMITTED_REPORTS,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if the reports are stale.")] = False,
-) -> None:
+@main.command("report")
+@click.option(
+    "--results",
+    multiple=True,
+    type=_FOLDER,
+    default=[COMMITTED_RESULTS],
+    show_default=True,
+    help="Folder or file of records; repeats, and machines may mix.",
+)
+@click.option("--out", type=_FOLDER, default=COMMITTED_REPORTS, show_default=True, help="Folder the reports go to.")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 if the reports are stale.")
+def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None:
     """Make tables, figures, findings and the page from records."""
     records = _read(results)
     if not records:
         _usage(f"no records in {', '.join(map(str, results))}; run pairgrad bench first, or give --results")
     console = Console()
-    if check:
-        stale = report.stale(records, out)
-        for line in stale:
-            console.print(f"[red]stale[/] {line}", highlight=False)
-        if stale:
-            console.print("run pairgrad report and commit what it writes")
-        raise typer.Exit(1 if stale else 0)
-    report.write(records, out)
-    console.print(f"reports in {out}")
+    if not only_check:
+        report.write(records, out)
+        console.print(f"reports in {out}")
+        return
+    stale = report.stale(records, out)
+    for line in stale:
+        console.print(f"[red]stale[/] {escape(line)}", highlight=False)
+    if stale:
+        console.print("run pairgrad report and commit what it writes")
+    sys.exit(1 if stale else 0)
 
 
-@app.command()
-def compare(
-    old: Annotated[Path, typer.Argument(help="Folder or file of the earlier records.")],
-    new: Annotated[Path, typer.Argument(help="Folder or file of the later records.")],
-    fail: Annotated[bool, typer.Option("--fail", help="Exit 1 if any case is slower.")] = False,
-    markdown: Annotated[Path | None, typer.Option(help="Write the comparison to this file too.")] = None,
-) -> None:
-    """Same, faster, slower or ambiguous, case by case; never across machines, devices, dtypes or thread counts."""
+@main.command()
+@click.argument("old", type=_FOLDER)
+@click.argument("new", type=_FOLDER)
+@click.option("--fail", is_flag=True, help="Exit 1 if any case is slower.")
+@click.option("--markdown", type=_FOLDER, help="Write the comparison to this file too.")
+def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
+    """Same, faster, slower or ambiguous, case by case, between two folders or files of records.
+
+    Never across machines, devices, dtypes or thread counts: such cases are shown and not compared.
+    """
     comparisons = comparing.compare(_read([old]), _read([new]))
     Console().print(terminal.comparison_table(comparisons))
     if markdown is not None:
         write_atomically(markdown, comparing.markdown(comparisons).encode())
-    slower = any(comparison.verdict == "slower" for comparison in comparisons)
-    raise typer.Exit(1 if fail and slower else 0)
+    sys.exit(1 if fail and any(each.verdict == "slower" for each in comparisons) else 0)
 
 
-@app.command()
-def env(
-    name: Annotated[bool, typer.Option("--name", help="Print only the name of this machine's results folder.")] = False,
-) -> None:
+@main.command()
+@click.option("--name", is_flag=True, help="Print only the name of this machine's results folder.")
+def env(name: bool) -> None:
     """Print what is recorded about this machine."""
     if name:
-        typer.echo(measure.machine_name())
-        return
-    Console().print_json(msgspec.json.encode(measure.environment()).decode())
-
-
-def main() -> None:
-    """Entry point of the `pairgrad` command."""
-    app()
+        click.echo(measure.machine_name())
+    else:
+        Console().print_json(msgspec.json.encode(measure.environment()).decode())
 
 
 class _Shown:
@@ -315,27 +372,14 @@ def _implementations(given: Sequence[str] | None) -> list[str]:
         _usage(str(error))
 
 
-def _narrowing(
-    n: Sequence[int] | None,
-    scenario: Sequence[str] | None,
-    device: Sequence[str] | None,
-    dtype: Sequence[str] | None,
-    threads: Sequence[int] | None,
-) -> Narrowing:
+def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
+    """The values the command line asks for in place of a profile's own."""
     cores = len(measure.available_cores())
-    for number in threads or ():
+    for number in given["threads"]:
         if number > cores:
             _usage(f"--threads {number} is more than the {cores} cores this process may use")
-    return msgspec.convert(
-        {
-            "ns": n or (),
-            "scenarios": scenario or (),
-            "devices": device or (),
-            "dtypes": dtype or (),
-            "threads": threads or (),
-        },
-        Narrowing,
-    )
+    plural = {"n": "ns", "scenario": "scenarios", "device": "devices", "dtype": "dtypes", "threads": "threads"}
+    return Narrowing(**{plural[name]: tuple(values) for name, values in given.items()})
 
 
 def _read(paths: Sequence[Path]) -> list[Record]:
@@ -347,10 +391,10 @@ def _read(paths: Sequence[Path]) -> list[Record]:
 
 def _usage(message: str) -> NoReturn:
     """End as on a usage error: the message, exit code 2."""
-    Console(stderr=True).print(f"[red]error:[/] {message}", highlight=False)
-    raise typer.Exit(2)
+    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False)
+    sys.exit(2)
 
 
 def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error:[/] {message}", highlight=False)
-    raise typer.Exit(1)
+    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False)
+    sys.exit(1)
