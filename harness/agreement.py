@@ -14,7 +14,7 @@ import numpy.typing as npt
 from harness.oracle import Reference
 from harness.problem import FloatArray, Problem
 from harness.protocol import Dtype
-from harness.records import Outcome, Result, Worst
+from harness.records import Result, Worst
 
 FLOAT64_TOLERANCE = 1e-12
 FLOAT32_TOLERANCE = 1e-5
@@ -54,10 +54,9 @@ def judge(
     Returns:
         A result with outcome ok, disagrees, wrong-dtype or bad-output, the reason, and every figure that could be had.
     """
-    form = _malformed(reference, dtype, loss, gradient)
-    if form is not None:
-        outcome, reason = form
-        return Result(outcome=outcome, reason=reason, true_pairs=true_pairs, pair_slots=pair_slots)
+    wrong = malformed(reference, dtype, loss, gradient)
+    if wrong is not None:
+        return wrong
     result = _figures(reference, float(np.asarray(loss)), np.asarray(gradient, np.float64))
     result.true_pairs, result.pair_slots, result.fd_diff = true_pairs, pair_slots, _finite(fd_diff)
     complaints = list(_complaints(reference, dtype, result, fd_diff, expected_pair_slots))
@@ -68,15 +67,15 @@ def judge(
     return result
 
 
-def _malformed(reference: Reference, dtype: Dtype, loss: object, gradient: object) -> tuple[Outcome, str] | None:
-    """Outcome and reason where the output is not even of the asked form."""
+def malformed(reference: Reference, dtype: Dtype, loss: object, gradient: object) -> Result | None:
+    """A result bad-output or wrong-dtype where the output is not even of the asked form."""
     for name, value, shape in (("loss", loss, ()), ("gradient", gradient, reference.positions.shape)):
-        if not isinstance(value, np.ndarray | np.generic):
-            return "bad-output", f"{name} is a {type(value).__name__}, not an array"
+        if not isinstance(value, np.ndarray | np.generic) or not np.issubdtype(value.dtype, np.number):
+            return Result(outcome="bad-output", reason=f"{name} is no array of numbers: {str(value)[:80]!r}")
         if value.shape != shape:
-            return "bad-output", f"{name} has shape {value.shape}; expected {shape}"
+            return Result(outcome="bad-output", reason=f"{name} has shape {value.shape}; expected {shape}")
         if value.dtype != np.dtype(dtype):
-            return "wrong-dtype", f"{name} is {value.dtype}; {dtype} was asked for"
+            return Result(outcome="wrong-dtype", reason=f"{name} is {value.dtype}; {dtype} was asked for")
     return None
 
 

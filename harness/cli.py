@@ -26,7 +26,7 @@ from harness.plan import PROFILES, Narrowing, Planned, plan
 from harness.protocol import DEVICES, DTYPES
 from harness.records import Record, RecordFile, RecordsError, case_id, read_records, write_atomically
 from harness.report import terminal
-from harness.resume import MixedRecordsError, remaining
+from harness.resume import MixedRecordsError, split
 from harness.runner import DEFAULT_LIMIT_S, Finished, Runner, Settings
 
 LOCAL_RESULTS = Path("results/local")
@@ -236,10 +236,10 @@ def bench(
         memory_limit_bytes=memory_limit,
         skip_larger=skip,
     )
-    earlier = _read([results]) if resume and results.is_dir() else []
-    if resume:
+    done: list[Record] = []
+    if resume and results.is_dir():
         try:
-            planned = remaining(planned, earlier, measure.environment())
+            planned, done = split(planned, _read([results]), measure.environment())
         except MixedRecordsError as error:
             _usage(str(error))
     console = Console()
@@ -248,10 +248,10 @@ def bench(
             console.print(f"round {each.round}  {case_id(each.case)}", highlight=False)
         console.print(f"{len(planned)} cases")
         return
-    records = _run(planned, settings, results)
-    for table in terminal.timing_tables(earlier + records):
+    records = _run(planned, settings, results, done)
+    for table in terminal.timing_tables(done + records):
         console.print(table)
-    surprises = [record for record in records if not record.is_expected]
+    surprises = [record for record in done + records if not record.is_expected]
     for record in surprises:
         console.print(f"[red]{record.outcome}[/] {record.case_id}: {escape(record.reason or '')}", highlight=False)
     console.print(f"{len(records)} records in {results}")
@@ -344,12 +344,12 @@ def _progress(planned: Sequence[Planned]) -> Iterator[_Shown]:
         yield _Shown(progress, planned)
 
 
-def _run(planned: Sequence[Planned], settings: Settings, results: Path) -> list[Record]:
-    """Run a plan and store each record as it comes."""
+def _run(planned: Sequence[Planned], settings: Settings, results: Path, done: Sequence[Record]) -> list[Record]:
+    """Run what is left of a plan and store each record as it comes."""
     run_id = _run_id()
     file = RecordFile(results / f"{run_id}.jsonl")
     records: list[Record] = []
-    with _progress(planned) as progress, Runner(settings, run_id, progress.phase) as runner:
+    with _progress(planned) as progress, Runner(settings, run_id, progress.phase, done) as runner:
         for each, finished in zip(planned, runner.run(planned), strict=True):
             try:
                 file.add(finished.record)
@@ -367,7 +367,7 @@ def _run_id() -> str:
 
 def _implementations(given: Sequence[str] | None) -> list[str]:
     try:
-        return [registry.resolve(name) for name in given or registry.names()]
+        return registry.resolve_all(given or registry.names())
     except registry.UnknownImplementationError as error:
         _usage(str(error))
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from harness import registry
 from harness.problem import Problem
-from harness.process import die_with_parent, supervise
+from harness.process import supervise
 from harness.protocol import Case, Description, Device, Implementation, UnavailableError
 from harness.runner import child_environment
 
@@ -91,7 +91,6 @@ def _missing(row: type[Implementation], device: Device) -> str | None:
 
 def main() -> None:
     """`python -m harness.describe CHANNEL IMPLEMENTATION`."""
-    die_with_parent()
     channel = io.FileIO(int(sys.argv[1]), "w")
     channel.write(msgspec.json.encode(_describe(sys.argv[2])))
     os._exit(0)

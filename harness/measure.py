@@ -23,9 +23,9 @@ MAXIMUM_SAMPLES = 200
 STEADY_SPREAD = 0.02
 NOISY_SPREAD = 0.10
 FLOOR_S_PER_SLOT = 0.05e-9
-"""No core evaluates a pair slot faster; a quicker sample did not do the work."""
-STALL_RATIO, STALL_S = 20.0, 0.05
-"""A sample this many times its median and this long looks like a compilation."""
+"""No core or multiprocessor evaluates a pair slot faster; a quicker sample did not do the work."""
+STALL_RATIO, STALL_S = 5.0, 0.1
+"""A sample this many times its median, and this long, looks like a compilation."""
 
 ENVIRONMENT_FLAGS = (
     "CUDA_VISIBLE_DEVICES",
@@ -93,7 +93,7 @@ def sample(
 ) -> tuple[Samples, Any]:
     """Time calls, each from before the call until all its outputs are there.
 
-    Goes on until the spread is below 2 % or the budget is spent; never fewer than five samples.
+    Goes on until the spread is below 2 %, the budget is spent or there are 200; never fewer than five.
 
     Args:
         call: takes one input.
@@ -137,17 +137,20 @@ def resident_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def reset_peak_resident() -> None:
-    """Start a new high-water mark of resident memory (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")
+def reset_peak_resident() -> bool:
+    """Start a new high-water mark of resident memory; whether this system lets one (Linux does)."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
 
 
 def peak_resident_bytes() -> int:
-    """High-water mark of resident memory since the last reset (Linux)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("this kernel keeps no high-water mark of resident memory")
+    """High-water mark of resident memory since a reset that succeeded."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    mark = next(line for line in status if line.startswith("VmHWM:"))
+    return int(mark.split()[1]) * 1024
 
 
 @functools.cache
@@ -206,28 +209,39 @@ def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     return versions
 
 
+def free_bytes() -> dict[str, int | None]:
+    """Memory this process finds free on the host, and in use on the accelerator."""
+    return {"free_host_bytes": int(psutil.virtual_memory().available), "used_device_bytes": cuda_used_bytes()}
+
+
 def observed() -> dict[str, Any]:
-    """What this process runs with: cores, flags, and the version every imported framework reports."""
+    """What this process runs with: cores, flags, and what every imported framework says of itself."""
     modules = {name: sys.modules[name] for name in FRAMEWORK_MODULES if name in sys.modules}
     return {
+        "python": platform.python_version(),
         "cores": available_cores(),
-        "flags": {name: os.environ[name] for name in ENVIRONMENT_FLAGS if name in os.environ},
+        "flags": _flags(),
         "versions": {name: str(m.__version__) for name, m in modules.items() if hasattr(m, "__version__")},
+        "x64": bool(modules["jax"].config.jax_enable_x64) if "jax" in modules else None,
+        "threads": {name: modules[name].get_num_threads() for name in ("numba", "torch") if name in modules},
     }
+
+
+def _flags() -> dict[str, str]:
+    return {name: os.environ[name] for name in ENVIRONMENT_FLAGS if name in os.environ}
 
 
 def environment() -> dict[str, Any]:
     """This machine, its packages and the state of the sources."""
     commit, dirty = _git_state()
     return {
-        "host": platform.node(),
         "processor": processor_name(),
         "cores": len(available_cores()),
         "memory_bytes": int(psutil.virtual_memory().total),
         "os": platform.platform(),
         "python": platform.python_version(),
         "packages": package_versions(),
-        "flags": {name: os.environ[name] for name in ENVIRONMENT_FLAGS if name in os.environ},
+        "flags": _flags(),
         "cuda_devices": cuda_devices(),
         "commit": commit,
         "dirty": dirty,

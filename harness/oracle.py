@@ -17,12 +17,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
 
 from harness.hard_cases import HARD_CASES, HARD_SCENARIO
 from harness.inputs import SCENARIOS
 from harness.problem import FloatArray, InvalidPositionsError, Problem
-from harness.process import die_with_parent
 from harness.protocol import Counts, Dtype
 
 ALL_PAIRS_LIMIT = 4096
@@ -151,6 +149,8 @@ def _pairs(wrapped: FloatArray, problem: Problem) -> Iterator[_Pairs]:
             near = _norm(d) < reach
             yield i[near], j[near], d[near]
         return
+    from scipy.spatial import cKDTree  # here, because workers import this module only to load references
+
     pairs = cKDTree(wrapped, boxsize=np.full(2, length)).query_pairs(reach, output_type="ndarray")
     for first in range(0, len(pairs), BLOCK_PAIRS):
         i, j = pairs[first : first + BLOCK_PAIRS].T
@@ -249,7 +249,6 @@ def load(path: Path) -> list[Reference]:
 
 def main() -> None:
     """`python -m harness.oracle CHANNEL SCENARIO N DTYPE FILE`; nothing is sent through the channel."""
-    die_with_parent()
     scenario, n, dtype, path = sys.argv[2:]
     save(Path(path), list(references(scenario, int(n), dtype)))  # type: ignore[arg-type]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, product
 
 import msgspec
 
@@ -127,21 +127,16 @@ def _narrowed(axis: Axis, narrowing: Narrowing | None) -> Axis:
 
 def _cases(axis: Axis, implementations: Sequence[str]) -> Iterable[Case]:
     cores = len(measure.available_cores())
-    for implementation in implementations:
-        if axis.implementations and implementation not in axis.implementations:
-            continue
-        for options in axis.options:
-            for threads in axis.threads:
-                for scenario in axis.scenarios:
-                    for device in axis.devices:
-                        for dtype in axis.dtypes:
-                            for n in axis.ns:
-                                yield Case(
-                                    implementation=implementation,
-                                    scenario=scenario,
-                                    n=0 if scenario == HARD_SCENARIO else n,
-                                    device=device,
-                                    dtype=dtype,
-                                    threads=threads or cores,
-                                    options=options,
-                                )
+    chosen = [name for name in implementations if name in (axis.implementations or implementations)]
+    for implementation, options, threads, scenario, device, dtype, n in product(
+        chosen, axis.options, axis.threads, axis.scenarios, axis.devices, axis.dtypes, axis.ns
+    ):
+        yield Case(
+            implementation=implementation,
+            scenario=scenario,
+            n=0 if scenario == HARD_SCENARIO else n,
+            device=device,
+            dtype=dtype,
+            threads=threads or cores,
+            options=options,
+        )

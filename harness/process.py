@@ -1,9 +1,14 @@
-"""A supervised process: bounded in time, memory and output, and gone with all its descendants when it ends."""
+"""A supervised process: bounded in time, memory and output, and gone with all its descendants when it ends.
+
+Descendants inherit a tag in their environment, by which they are found whatever session or parent they moved to. A
+guard process finds them so when this process itself is killed.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import functools
+import itertools
 import os
 import selectors
 import signal
@@ -12,7 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -22,11 +27,17 @@ TAG = "PAIRGRAD_PROCESS"
 """Environment variable every descendant inherits, by which it is found."""
 POLL_S = 0.05
 MEMORY_POLL_S = 0.1
-TREE_POLL_S = 1.0
+FAMILY_POLL_S = 1.0
+"""How often descendants are looked for; their memory counts from then on."""
+DRAIN_S = 1.0
 TAIL_BYTES = 4000
-CHANNEL_LIMIT_BYTES = 1 << 30
+CHANNEL_LIMIT_BYTES = 1 << 28
 
 Killed = Literal["timeout", "memory", "output"]
+
+_FAMILY = uuid.uuid4().hex
+"""Begins the tag of every process started from here."""
+_serial = itertools.count()
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +49,6 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         channel: everything it wrote to its message channel.
         tail: the last bytes of its standard error, or of its standard output where that is empty.
         peak_bytes: largest resident memory seen of it and its descendants.
-        wall_s: seconds from start to end.
     """
 
     returncode: int
@@ -46,15 +56,6 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     channel: bytes
     tail: str
     peak_bytes: int
-    wall_s: float
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies, however that dies (Linux)."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def supervise(
@@ -62,31 +63,34 @@ def supervise(
     *arguments: str,
     request: bytes = b"",
     environment: Mapping[str, str],
+    cores: Iterable[int] | None = None,
     limit_s: float,
     memory_limit_bytes: int,
     on_line: Callable[[bytes], None] = lambda line: None,
 ) -> Ended:
     """Run `python -m module CHANNEL arguments...` to its end, or to a limit.
 
-    The process is started afresh, never forked from this one's state, in a session of its own. When it has ended, every
-    process that inherited its tag is killed.
+    The process is started afresh, never forked from this one's state, in a session of its own. When this returns, it
+    and all its descendants are gone; when this process dies first, they are killed at once.
 
     Args:
         module: to run; gets the message channel's descriptor as its first argument.
         arguments: further ones.
         request: its standard input.
         environment: its whole environment.
+        cores: processors it runs on from its first instruction; None for all of this process.
         limit_s: wall seconds it may take.
         memory_limit_bytes: resident memory it and its descendants may take, watched.
         on_line: called with each complete line of the channel as it arrives.
     """
-    tag = uuid.uuid4().hex
+    _guard()
+    tag = f"{_FAMILY}.{next(_serial)}"
     reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as stdin:
+    with tempfile.TemporaryFile() as stdin, _affinity(cores):
         stdin.write(request)
         stdin.seek(0)
         process = subprocess.Popen(
-            [sys.executable, "-m", module, str(writing), *arguments],
+            [sys.executable, "-P", "-m", module, str(writing), *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -95,12 +99,22 @@ def supervise(
             start_new_session=True,
         )
     os.close(writing)
-    watched = _Watched(process, reading, limit_s, memory_limit_bytes, on_line)
-    try:
-        return watched.until_end()
-    finally:
-        end_all(process, tag)
-        watched.close()
+    with contextlib.closing(_Watched(process, tag, reading, limit_s, memory_limit_bytes, on_line)) as watched:
+        try:
+            killed = watched.until_over()
+        finally:
+            _end(process, tag)
+        return watched.ended(killed)
+
+
+def tagged(prefix: str) -> list[psutil.Process]:
+    """Living processes whose tag begins so."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if each.environ().get(TAG, "").startswith(prefix) and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
+    return found
 
 
 class _Watched:
@@ -109,6 +123,7 @@ class _Watched:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
+        tag: str,
         channel: int,
         limit_s: float,
         memory_limit_bytes: int,
@@ -116,39 +131,42 @@ class _Watched:
     ) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
-        self.process, self.on_line = process, on_line
+        self.process, self.tag, self.on_line = process, tag, on_line
         self.limit_s, self.memory_limit_bytes = limit_s, memory_limit_bytes
         self.start = time.monotonic()
         self.channel = bytearray()
-        self.seen = 0
+        self.line_start = 0
         self.tails = {"stdout": b"", "stderr": b""}
+        self.family = [psutil.Process(process.pid)]
         self.peak_bytes = 0
-        self.next_look, self.next_tree = 0.0, TREE_POLL_S
+        self.next_look, self.next_family = 0.0, FAMILY_POLL_S
         self.files = (process.stdout, process.stderr, os.fdopen(channel, "rb", buffering=0))
         self.selector = selectors.DefaultSelector()
         for file, name in zip(self.files, ("stdout", "stderr", "channel"), strict=True):
             os.set_blocking(file.fileno(), False)
             self.selector.register(file, selectors.EVENT_READ, name)
 
-    def until_end(self) -> Ended:
-        killed: Killed | None = None
-        while self.process.poll() is None and killed is None:
+    def until_over(self) -> Killed | None:
+        """Return when the process has ended, or what it must be killed for."""
+        killed = None
+        while killed is None and self.process.poll() is None:
             self._read(POLL_S)
             killed = self._over_limit()
-        if killed is not None:
-            self.process.kill()
-        returncode = self.process.wait()
-        while self._read(0.0):  # what is left in the pipes; a descendant that holds one open is not waited for
-            if time.monotonic() - self.start > self.limit_s + 2.0:
-                break
+        return killed
+
+    def ended(self, killed: Killed | None) -> Ended:
+        """All there is to say when the process and its descendants are gone."""
+        deadline = time.monotonic() + DRAIN_S
+        while self._read(0.0) and time.monotonic() < deadline:
+            pass
+        code = self.process.poll()
         tail = self.tails["stderr"].strip() or self.tails["stdout"].strip()
         return Ended(
-            returncode=returncode,
+            returncode=-signal.SIGKILL if code is None else code,
             killed=killed,
             channel=bytes(self.channel),
             tail=tail.decode(errors="replace"),
             peak_bytes=self.peak_bytes,
-            wall_s=time.monotonic() - self.start,
         )
 
     def close(self) -> None:
@@ -158,25 +176,26 @@ class _Watched:
 
     def _read(self, timeout_s: float) -> bool:
         """Take what has arrived; whether there was any."""
+        if not self.selector.get_map():
+            time.sleep(timeout_s)
         arrived = False
         for key, _ in self.selector.select(timeout_s):
             chunk = os.read(key.fd, 1 << 20)
+            arrived = arrived or bool(chunk)
             if not chunk:
                 self.selector.unregister(key.fileobj)
-                continue
-            arrived = True
-            if key.data == "channel":
+            elif key.data == "channel":
                 self._receive(chunk)
             else:
                 self.tails[key.data] = (self.tails[key.data] + chunk)[-TAIL_BYTES:]
-        if not self.selector.get_map() and timeout_s:
-            time.sleep(timeout_s)
         return arrived
 
     def _receive(self, chunk: bytes) -> None:
+        searched = len(self.channel)
         self.channel += chunk
-        while (end := self.channel.find(b"\n", self.seen)) >= 0:
-            line, self.seen = bytes(self.channel[self.seen : end]), end + 1
+        while (end := self.channel.find(b"\n", searched)) >= 0:
+            line = bytes(self.channel[self.line_start : end])
+            self.line_start = searched = end + 1
             self.on_line(line)
 
     def _over_limit(self) -> Killed | None:
@@ -185,48 +204,71 @@ class _Watched:
             return "timeout"
         if len(self.channel) > CHANNEL_LIMIT_BYTES:
             return "output"
+        if elapsed >= self.next_family:
+            self.next_family = elapsed + FAMILY_POLL_S
+            self.family = tagged(self.tag)
         if elapsed >= self.next_look:
             self.next_look = elapsed + MEMORY_POLL_S
-            with_tree = elapsed >= self.next_tree
-            if with_tree:
-                self.next_tree = elapsed + TREE_POLL_S
-            self.peak_bytes = max(self.peak_bytes, _resident(self.process.pid, with_tree))
-            if self.peak_bytes > self.memory_limit_bytes:
-                return "memory"
-        return None
+            self.peak_bytes = max(self.peak_bytes, sum(map(_resident, self.family)))
+        return "memory" if self.peak_bytes > self.memory_limit_bytes else None
 
 
-def _resident(pid: int, with_tree: bool) -> int:
-    """Resident bytes of a process, with its descendants where asked; 0 once it is gone."""
-    total = 0
-    with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        for each in [process, *(process.children(recursive=True) if with_tree else ())]:
-            with contextlib.suppress(psutil.Error):
-                total += each.memory_info().rss
-    return total
+def _resident(process: psutil.Process) -> int:
+    """Resident bytes of a process; 0 once it is gone."""
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
-def end_all(process: subprocess.Popen[bytes], tag: str) -> None:
+def _end(process: subprocess.Popen[bytes], tag: str) -> None:
     """Kill a process, its group, and every process that carries its tag; returns when they are gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs inside the kernel is left to it
+        process.wait(1.0)
+    _end_tagged(tag)
+
+
+def _end_tagged(prefix: str) -> None:
     for _ in range(10):  # a process may start another while it is being looked for
-        left = tagged(tag)
+        left = tagged(prefix)
         if not left:
             return
         for each in left:
             with contextlib.suppress(psutil.Error):
                 each.kill()
-        psutil.wait_procs(left, timeout=1.0)
+        psutil.wait_procs(left, timeout=0.2)
 
 
-def tagged(tag: str) -> list[psutil.Process]:
-    """Processes whose environment carries a tag."""
-    found = []
-    for each in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if each.environ().get(TAG) == tag and each.status() != psutil.STATUS_ZOMBIE:
-                found.append(each)
-    return found
+@contextlib.contextmanager
+def _affinity(cores: Iterable[int] | None) -> Iterator[None]:
+    """What is started inside inherits these processors, as does every thread it starts."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before if cores is None else cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@functools.cache
+def _guard() -> subprocess.Popen[bytes]:
+    """Start the process that, once this one is dead however it died, ends all that it supervised."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "harness.process", _FAMILY],
+        stdin=subprocess.PIPE,  # never written to: its other end closes when this process dies
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def main() -> None:
+    """`python -m harness.process TAG`: the guard."""
+    sys.stdin.buffer.read()
+    _end_tagged(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -79,7 +79,6 @@ class Result(msgspec.Struct, kw_only=True):
         peak_device_bytes: peak of the framework's allocator on the accelerator.
         driver_device_bytes: growth of the accelerator's used memory as the driver sees it.
         noisy: whether a spread stayed above 10 % of its median.
-        device_name: processor or accelerator the outputs lay on.
         description: the row, in its own words.
         observed: versions, flags, threads and cores as the worker's process saw them.
     """
@@ -114,7 +113,6 @@ class Result(msgspec.Struct, kw_only=True):
     peak_device_bytes: int | None = None
     driver_device_bytes: int | None = None
     noisy: bool | None = None
-    device_name: str | None = None
     description: Description | None = None
     observed: dict[str, Any] = {}
 
@@ -131,6 +129,7 @@ class Record(Result, kw_only=True):
         implementation, scenario, n, device, dtype, threads, options: the case.
         problem: what is differentiated.
         params: L, h, m, rho0 and cells per side nc.
+        device_name: processor or accelerator the outputs lay on.
         fast_math: flags that may change values, from the description.
         expected: outcomes besides ok that the row declared for this case.
         case_s: wall seconds of the whole case, process start and check included.
@@ -150,6 +149,7 @@ class Record(Result, kw_only=True):
     n: int
     params: dict[str, float] = {}
     device: str
+    device_name: str | None = None
     dtype: str
     threads: int
     options: dict[str, float] = {}
@@ -160,6 +160,11 @@ class Record(Result, kw_only=True):
     lines_adjoint: int | None = None
     code_hash: str = ""
     environment: dict[str, Any] = {}
+
+    @property
+    def case(self) -> Case:
+        """The case, its implementation by the name in tables."""
+        return Case(**{name: getattr(self, name) for name in Case.__struct_fields__})
 
     @property
     def is_expected(self) -> bool:
@@ -174,18 +179,19 @@ class RecordsError(ValueError):
 def case_id(case: Case) -> str:
     """The case as one readable string, the same in every run."""
     options = "".join(f"/{key}={value:g}" for key, value in sorted(case.options.items()))
-    return f"{row_name(case.implementation)}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
+    return (
+        f"{row_name(case.implementation)}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
+    )
 
 
 class RecordFile:
     """A JSON-lines file that parses at any moment, however the process ends, and holds every record added so far.
 
-    Each record rewrites a temporary file beside it and renames that over the old one. Nothing exists before the first.
+    It is written by one process only. Nothing exists before the first record.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines: list[bytes] = []
 
     def add(self, record: Record) -> None:
         """Append one record durably.
@@ -193,8 +199,8 @@ class RecordFile:
         Raises:
             OSError: the disk is full or not writable; the file still holds all earlier records.
         """
-        self._lines.append(msgspec.json.encode(record))
-        write_atomically(self.path, b"\n".join(self._lines) + b"\n")
+        earlier = self.path.read_bytes() if self.path.exists() else b""
+        write_atomically(self.path, earlier + msgspec.json.encode(record) + b"\n")
 
 
 def write_atomically(path: Path, content: bytes) -> None:

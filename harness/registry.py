@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +17,18 @@ from harness.protocol import Description, Implementation
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "implementations"
 MODULE = "implementation.py"
-_MEASURING = ("problem", "protocol", "inputs", "hard_cases", "oracle", "agreement", "records", "measure", "worker")
+_MEASURING = (
+    "problem",
+    "protocol",
+    "inputs",
+    "hard_cases",
+    "oracle",
+    "agreement",
+    "records",
+    "measure",
+    "worker",
+    "runner",
+)
 _SHARED_FOLDERS = ("_shared", "segment_ops")
 
 
@@ -45,6 +57,19 @@ def resolve(name_or_path: str) -> str:
     )
 
 
+def resolve_all(names_or_paths: Iterable[str]) -> list[str]:
+    """`resolve` for each, once, in order.
+
+    Raises:
+        UnknownImplementationError: as `resolve`; or two of them would have the same name in tables.
+    """
+    resolved = list(dict.fromkeys(resolve(each) for each in names_or_paths))
+    for name, count in Counter(row_name(each) for each in resolved).items():
+        if count > 1:
+            raise UnknownImplementationError(f"{count} implementations are called {name!r}: rename all but one")
+    return resolved
+
+
 def row_name(name_or_path: str) -> str:
     """The name in tables: a module given by path goes by its stem."""
     return Path(name_or_path).stem if name_or_path.endswith(".py") else name_or_path
@@ -58,6 +83,7 @@ def load(name_or_path: str) -> type[Implementation]:
         TypeError: the module does not define exactly one subclass of `Implementation`.
     """
     if name_or_path.endswith(".py"):
+        sys.path.insert(0, str(Path(name_or_path).parent))  # it may import its neighbours, as a script may
         spec = importlib.util.spec_from_file_location(row_name(name_or_path), name_or_path)
         assert spec is not None
         assert spec.loader is not None

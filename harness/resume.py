@@ -9,28 +9,30 @@ from harness.plan import Planned
 from harness.records import Record, case_id
 from harness.registry import code_hash
 
-_MUST_MATCH = ("host", "processor", "memory_bytes", "os", "python", "packages", "flags", "cuda_devices")
+_MUST_MATCH = ("processor", "cores", "memory_bytes", "os", "python", "packages", "flags", "cuda_devices")
 
 
 class MixedRecordsError(ValueError):
     """Earlier records were made by other code, packages, flags or on another machine; says what differs."""
 
 
-def remaining(plan: Sequence[Planned], records: Iterable[Record], environment: dict[str, Any]) -> list[Planned]:
-    """The planned cases that have no record yet.
+def split(
+    plan: Sequence[Planned], records: Iterable[Record], environment: dict[str, Any]
+) -> tuple[list[Planned], list[Record]]:
+    """The planned cases that have no record yet, and the newest record of each of the others.
 
     Args:
         plan: of this run.
-        records: already in the results folder.
+        records: already in the results folder, oldest first.
         environment: of this run, as `measure.environment` gives it.
 
     Raises:
         MixedRecordsError: a record of a planned case was made under other conditions.
     """
-    done = {(record.case_id, record.round): record for record in records}
-    left = []
+    newest = {(record.case_id, record.round): record for record in records}
+    left, done = [], []
     for planned in plan:
-        record = done.get((case_id(planned.case), planned.round))
+        record = newest.get((case_id(planned.case), planned.round))
         if record is None:
             left.append(planned)
             continue
@@ -40,7 +42,8 @@ def remaining(plan: Sequence[Planned], records: Iterable[Record], environment: d
                 f"cannot resume: {record.case_id} was recorded with {'; '.join(differences)}. "
                 "Give --results another folder, or run without --resume to measure everything anew"
             )
-    return left
+        done.append(record)
+    return left, done
 
 
 def _differences(record: Record, planned: Planned, environment: dict[str, Any]) -> list[str]:

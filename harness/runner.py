@@ -65,15 +65,29 @@ class Runner:
     """Runs planned cases one after the other, with the references they share.
 
     Use as a context manager: references and kernel caches live in a temporary folder until it is left.
+
+    Args:
+        settings: how.
+        run_id: goes into every record.
+        on_phase: told what is being done.
+        earlier: records of the same plan from a run that this one resumes.
     """
 
-    def __init__(self, settings: Settings, run_id: str, on_phase: Callable[[Planned, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        run_id: str,
+        on_phase: Callable[[Planned, str], None] = lambda planned, phase: None,
+        earlier: Iterable[Record] = (),
+    ) -> None:
         self.settings = settings
         self.run_id = run_id
-        self.on_phase = on_phase or (lambda planned, phase: None)
+        self.on_phase = on_phase
         self.environment = measure.environment()
         self.memory_limit = settings.memory_limit_bytes or int(MEMORY_SHARE * psutil.virtual_memory().available)
-        self._ended_series: dict[tuple[str, int], str] = {}
+        self._stopped: dict[tuple[str, int], Record] = {}
+        for record in earlier:
+            self._note(record)
         self._folder = tempfile.TemporaryDirectory(prefix="pairgrad-")
         self._references: dict[str, Path | str] = {}
 
@@ -89,42 +103,37 @@ class Runner:
             yield self._run(planned)
 
     def _run(self, planned: Planned) -> Finished:
+        stopped = self._stopped.get((series(planned.case), planned.round))
+        if stopped is not None and self.settings.skip_larger:
+            result = Result(outcome="skipped", reason=f"{stopped.outcome} at N = {stopped.n:,}")
+            return Finished(self._record(planned, result, ("skipped",) if stopped.is_expected else (), case_s=None))
+        self.on_phase(planned, "reference")
+        references = self._reference(planned.case)
+        if isinstance(references, str):
+            return Finished(self._record(planned, Result(outcome="error", reason=references), (), case_s=None))
         start = time.monotonic()
-        case = planned.case
-        expected: tuple[str, ...] = ()
-        gradient = None
-        skipped = self._skip_reason(planned)
-        if skipped is not None:
-            result = Result(outcome="skipped", reason=skipped)
-        else:
-            self.on_phase(planned, "reference")
-            references = self._reference(case)
-            if isinstance(references, str):
-                result = Result(outcome="error", reason=references)
-            else:
-                result, expected, gradient = self._supervised(planned, references)
-        if result.outcome in LIMIT_OUTCOMES:
-            self._ended_series[series(case), planned.round] = f"{result.outcome} at N = {case.n:,}"
+        result, expected, gradient = self._supervised(planned, references)
         record = self._record(planned, result, expected, time.monotonic() - start)
+        self._note(record)
         return Finished(record, gradient)
 
-    def _skip_reason(self, planned: Planned) -> str | None:
-        earlier = self._ended_series.get((series(planned.case), planned.round))
-        return earlier if self.settings.skip_larger else None
+    def _note(self, record: Record) -> None:
+        """Remember where a series came to its end."""
+        if record.outcome in LIMIT_OUTCOMES:
+            self._stopped[series(record.case), record.round] = record
 
     def _supervised(self, planned: Planned, references: Path) -> tuple[Result, tuple[str, ...], FloatArray | None]:
         """The worker's result, the outcomes its row declared, and its gradient."""
         case, heard = planned.case, _Heard()
 
         def on_line(line: bytes) -> None:
-            heard.line(line)
-            self.on_phase(planned, heard.phase)
+            if heard.line(line):
+                self.on_phase(planned, heard.phase)
 
         cores = measure.available_cores()[: case.threads]
         request = Request(
             case=case,
             references=str(references),
-            cores=cores,
             budget_s=self.settings.budget_s,
             gradient=self.settings.gradients,
         )
@@ -134,6 +143,7 @@ class Runner:
                 "harness.worker",
                 request=msgspec.json.encode(request),
                 environment=child_environment(case, len(cores), Path(private)),
+                cores=cores,
                 limit_s=self.settings.limit_s,
                 memory_limit_bytes=self.memory_limit,
                 on_line=on_line,
@@ -161,7 +171,7 @@ class Runner:
             return Result(outcome="bad-output", reason=f"{heard.garbled or 'too much output'} {during}{last}")
         if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * self.memory_limit:
             peak = f"{ended.peak_bytes / 1e9:.2f} GB"
-            return Result(outcome="out-of-memory-host", reason=f"killed by the system at {peak} {during}")
+            return Result(outcome="out-of-memory-host", reason=f"killed by the system at {peak} {during}{last}")
         if ended.returncode < 0:
             name = signal.Signals(-ended.returncode).name
             return Result(outcome="crashed", reason=f"{name} {during}{last}")
@@ -190,7 +200,13 @@ class Runner:
             self._references[key] = path if ended.returncode == 0 else failed
         return self._references[key]
 
-    def _record(self, planned: Planned, result: Result, expected: tuple[str, ...], case_s: float) -> Record:
+    def _device_name(self, case: Case) -> str:
+        """What the outputs of a right case lay on: the worker has made sure of the device."""
+        if case.device == "cpu":
+            return str(self.environment["processor"])
+        return str(self.environment["cuda_devices"][0]["name"])
+
+    def _record(self, planned: Planned, result: Result, expected: tuple[str, ...], case_s: float | None) -> Record:
         case = planned.case
         description = result.description
         lines = registry.lines_of_code(case.implementation, description) if description else (None, None)
@@ -206,6 +222,7 @@ class Runner:
             n=case.n,
             params=_parameters(case),
             device=case.device,
+            device_name=self._device_name(case) if result.outcome == "ok" else None,
             dtype=case.dtype,
             threads=case.threads,
             options=case.options,
@@ -229,18 +246,20 @@ class _Heard:
         self.result: Result | None = None
         self.garbled: str | None = None
 
-    def line(self, line: bytes) -> None:
+    def line(self, line: bytes) -> bool:
+        """Take one line in; whether it was a message."""
         if self.result is not None or self.garbled is not None:
-            return  # what follows a result is its gradient
+            return False  # what follows a result is its gradient
         try:
             message = msgspec.json.decode(line, type=Message)
         except msgspec.MsgspecError as error:
             self.garbled = f"garbled output ({error}): {line[:80]!r}"
-            return
+            return False
         self.phase = message.phase or self.phase
         self.description = message.description or self.description
         self.expected = message.expected or self.expected
         self.result = message.result
+        return True
 
 
 def child_environment(case: Case, threads: int, private: Path) -> dict[str, str]:

@@ -22,7 +22,6 @@ import numpy as np
 from harness import agreement, measure, registry
 from harness.oracle import Reference, load
 from harness.problem import FloatArray, InvalidPositionsError
-from harness.process import die_with_parent
 from harness.protocol import (
     Array,
     CapacityOverflowError,
@@ -35,7 +34,13 @@ from harness.protocol import (
 from harness.records import Outcome, Result
 
 PERMUTATIONS = 4
-_OUT_OF_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|out of memory|not enough memory|failed to allocate|bad_alloc", re.I)
+_OUT_OF_MEMORY = re.compile(
+    r"RESOURCE_EXHAUSTED|out of memory|not enough memory|bad_alloc|(can't|cannot|failed to|unable to) allocate", re.I
+)
+_FAR_AWAY = 0.1
+"""A move, in units of h, that no loss worth its name fails to notice."""
+
+_Order = np.ndarray | slice
 
 
 class Request(msgspec.Struct, kw_only=True):
@@ -44,14 +49,12 @@ class Request(msgspec.Struct, kw_only=True):
     Attributes:
         case: what to run.
         references: file of the oracle's references for the case's scenario, n and dtype.
-        cores: processors to run on.
         budget_s: seconds for the samples of the forward pass and of the gradient, each; None checks only.
         gradient: whether to send the gradient after the result.
     """
 
     case: Case
     references: str
-    cores: list[int]
     budget_s: float | None
     gradient: bool = False
 
@@ -65,7 +68,7 @@ class Message(msgspec.Struct, kw_only=True, omit_defaults=True):
     result: Result | None = None
 
 
-class DisagreementError(Exception):
+class RefusedError(Exception):
     """Carries a result that is not ok out of the check."""
 
     def __init__(self, result: Result) -> None:
@@ -74,7 +77,7 @@ class DisagreementError(Exception):
 
 
 class Worker:
-    """One case from build to result; `run` never raises."""
+    """One case from build to result; `run` raises only where the channel is gone."""
 
     def __init__(self, request: Request, channel: io.FileIO) -> None:
         self.request = request
@@ -84,13 +87,14 @@ class Worker:
 
     def run(self) -> None:
         """Do the case and send its result."""
+        free = measure.free_bytes()
         try:
             result = self._case()
-        except DisagreementError as error:
+        except RefusedError as error:
             result = error.result
-        except BaseException as error:
+        except BaseException as error:  # SystemExit too: whatever a row does, its case has a result
             result = Result(outcome=_outcome(error, self.case), reason=_reason(error))
-        result.observed = measure.observed()
+        result.observed = {**measure.observed(), **free}
         self._send(result=result)
         if self.request.gradient and result.outcome == "ok" and self.gradient is not None:
             buffer = io.BytesIO()
@@ -123,20 +127,19 @@ class Worker:
         compile_forward_s = measure.seconds(lambda: built.compile_forward(x))
         compile_gradient_s = measure.seconds(lambda: built.compile_gradient(x))
         self._send(phase="check")
-        result, self.gradient = checked(built, reference, self.case.dtype)
+        result, self.gradient = checked(built, reference, self.case)
         result.build_s = build_s
         result.compile_forward_s, result.compile_gradient_s = compile_forward_s, compile_gradient_s
         result.search_slots, result.capacity = built.search_slots(x), built.capacity
-        result.device_name = _device_name(built.device_of(built.grad(x)))
+        result.recompilations = 0
         if self.request.budget_s is not None:
-            self._sample(built, reference, result)
-            result.peak_host_bytes = max(0, measure.peak_resident_bytes() - level)
+            self._time(built, reference, result, level)
             used = measure.cuda_used_bytes()
             if self.case.device == "cuda" and used is not None and driver_level is not None:
                 result.driver_device_bytes = max(0, used - driver_level)
         result.peak_device_bytes = built.peak_device_bytes()
         result.reallocations = built.reallocations
-        result.recompilations = built.recompilations + (result.recompilations or 0)
+        result.recompilations += built.recompilations
         return result
 
     def _several(self, row: type[Implementation], references: list[Reference]) -> Result:
@@ -146,28 +149,30 @@ class Worker:
             self._send(phase=f"check: {reference.name}")
             try:
                 result = _checked_anew(row, reference, self.case)
-            except DisagreementError as error:
+            except RefusedError as error:
                 error.result.reason = f"{reference.name}: {error.result.reason}"
                 raise
             except Exception as error:
-                raise DisagreementError(
-                    Result(outcome=_outcome(error, self.case), reason=f"{reference.name}: {_reason(error)}")
-                ) from error
+                _refuse(_outcome(error, self.case), f"{reference.name}: {_reason(error)}")
             if worst is None or (result.scaled_diff or 0.0) > (worst.scaled_diff or 0.0):
                 worst = result
         assert worst is not None
         worst.reason = f"{len(references)} inputs"
         return worst
 
-    def _sample(self, built: Implementation, reference: Reference, result: Result) -> None:
-        """Time forward and gradient on permuted copies of the positions, then check the last gradient again."""
+    def _time(self, built: Implementation, reference: Reference, result: Result, level: int) -> None:
+        """Time forward and gradient on permuted copies of the positions, then check once more.
+
+        Args:
+            level: resident bytes before the build.
+        """
         budget_s = self.request.budget_s
         assert budget_s is not None
         orders = _permutations(len(reference.positions))
         inputs = [built.to_device(reference.positions[order]) for order in orders]
-        measure.reset_peak_resident()
+        marked = measure.reset_peak_resident()
         self._send(phase="warm up")
-        warmup = [
+        result.warmup_samples_s = [
             measure.seconds(lambda: built.wait(built.loss(inputs[0]))),
             measure.seconds(lambda: built.wait(built.grad(inputs[0]))),
         ]
@@ -175,88 +180,131 @@ class Worker:
         forward, last_loss = measure.sample(built.loss, inputs, built.wait, budget_s)
         self._send(phase="gradient")
         cpu, wall = time.process_time(), time.perf_counter()
-        gradient, last = measure.sample(built.grad, inputs, built.wait, budget_s)
+        gradient, last_gradient = measure.sample(built.grad, inputs, built.wait, budget_s)
         result.cpu_over_wall = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        result.peak_host_bytes = max(0, measure.peak_resident_bytes() - level) if marked else None
+        self._send(phase="check again")
         order = orders[(len(gradient.seconds) - 1) % PERMUTATIONS]
-        _require_ok(_judge(built, reference, self.case.dtype, last_loss, last, order, result), "after the samples")
-        cores = _parallel_units(self.case, len(self.request.cores))
-        for name, samples in (("forward", forward), ("gradient", gradient)):
-            if samples.below_floor(result.pair_slots or 0, cores):
-                raise RuntimeError(
-                    f"a {name} sample of {min(samples.seconds):.3g} s for {result.pair_slots} pair slots on {cores} "
-                    f"cores is below the floor of {measure.FLOOR_S_PER_SLOT:.2g} s per slot and core: not all was done"
-                )
-        result.warmup_samples_s = warmup
+        _require_still_right(built, reference, self.case, (last_loss, last_gradient, order), result)
+        self._require_possible(forward, result)
+        self._require_possible(gradient, result)
         result.forward_s, result.forward_iqr_s, result.forward_samples_s = forward.median, forward.iqr, forward.seconds
         result.gradient_s, result.gradient_iqr_s = gradient.median, gradient.iqr
         result.gradient_samples_s = gradient.seconds
         result.noisy = max(forward.spread, gradient.spread) > measure.NOISY_SPREAD
         result.recompilations = forward.stalls + gradient.stalls
 
+    def _require_possible(self, samples: measure.Samples, result: Result) -> None:
+        """Refuse a time no machine needs so little for."""
+        units = _parallel_units(self.case)
+        slots = result.pair_slots or 0
+        if samples.below_floor(slots, units):
+            _refuse(
+                "error",
+                f"a sample took {min(samples.seconds):.3g} s for {slots} pair slots on {units} cores: below the floor "
+                f"of {measure.FLOOR_S_PER_SLOT:.2g} s per slot and core, so not all of it was done",
+            )
+
     def _send(self, **fields: Any) -> None:
         self.channel.write(msgspec.json.encode(Message(**fields)) + b"\n")
 
 
-def checked(built: Implementation, reference: Reference, dtype: Dtype) -> tuple[Result, FloatArray]:
+def checked(built: Implementation, reference: Reference, case: Case) -> tuple[Result, FloatArray]:
     """Loss and gradient of an implementation against a reference, on its positions and on a permutation of them.
 
     Args:
         built: the implementation, built for the reference's positions.
         reference: what is right.
-        dtype: what was asked for.
+        case: what was asked for.
 
     Returns:
         The result, its outcome ok, and the gradient (N, 2).
 
     Raises:
-        DisagreementError: with the result that tells what is wrong.
+        RefusedError: with the result that tells what is wrong.
     """
-    order = _permutations(len(reference.positions))[-1]
-    x, permuted = (built.to_device(reference.positions[index]) for index in (slice(None), order))
-    loss, gradient = built.loss(x), built.grad(x)
-    built.wait(loss, gradient)
+    order = _permutations(len(reference.positions))[0]
+    loss, gradient = _evaluated(built, reference.positions)
     kept = built.to_numpy(gradient)
     snapshot = np.array(kept)
-    result = _require_ok(_judge(built, reference, dtype, loss, gradient, None, None), None)
-    second_loss, second = built.loss(permuted), built.grad(permuted)
-    built.wait(second_loss, second)
-    _require_ok(_judge(built, reference, dtype, second_loss, second, order, result), "for the positions permuted")
+    result = _require_ok(_judge(built, reference, case.dtype, loss, gradient), None)
+    _require_on_device(built, case, loss, gradient)
+    second = _evaluated(built, reference.positions[order])
+    _require_ok(_judge(built, reference, case.dtype, *second, order, result), "for the positions permuted")
     if not np.array_equal(built.to_numpy(gradient), snapshot) or not np.array_equal(kept, snapshot):
-        result.outcome, result.reason = "disagrees", "a later call overwrote the gradient returned earlier"
-    return _require_ok(result, None), snapshot
+        _refuse("disagrees", "a later call overwrote the gradient returned earlier")
+    return result, snapshot
 
 
 def _checked_anew(row: type[Implementation], reference: Reference, case: Case) -> Result:
     """Build for one input and check it, its refusal where it must be refused."""
     if reference.refusal is None:
-        return checked(_build(row, reference, case), reference, case.dtype)[0]
-    good = np.clip(np.nan_to_num(reference.positions), 0.0, reference.problem.box_length)
-    built = _build(row, msgspec.structs.replace(reference, positions=good), case)
-    for call in (built.loss, built.grad, lambda x: _build(row, reference, case).loss(x)):
-        _require_refusal(call, built, reference)
+        return checked(_build(row, reference, case), reference, case)[0]
+    usable = np.clip(np.nan_to_num(reference.positions), -1e3, 1e3)
+    built = _build(row, msgspec.structs.replace(reference, positions=usable), case)
+    bad = reference.positions
+    _require_refusal(lambda: _build(row, reference, case), reference.refusal)
+    _require_refusal(lambda: built.loss(built.to_device(bad)), reference.refusal)
+    _require_refusal(lambda: built.grad(built.to_device(bad)), reference.refusal)
     return Result(outcome="ok")
 
 
-def _require_refusal(call: Callable[[Array], Array], built: Implementation, reference: Reference) -> None:
+def _require_refusal(call: Callable[[], Any], words: str) -> None:
     try:
-        call(built.to_device(reference.positions))
+        call()
     except InvalidPositionsError as error:
-        if str(error) != reference.refusal:
-            _disagree(f"refused with {error}; expected: {reference.refusal}")
-        return
-    _disagree(f"was not refused; expected: {reference.refusal}")
+        if str(error) != words:
+            _refuse("disagrees", f"refused with {error}; expected: {words}")
+    else:
+        _refuse("disagrees", f"was not refused; expected: {words}")
 
 
-def _disagree(reason: str) -> NoReturn:
-    raise DisagreementError(Result(outcome="disagrees", reason=reason))
+def _require_still_right(
+    built: Implementation,
+    reference: Reference,
+    case: Case,
+    last: tuple[Array, Array, _Order],
+    counted: Result,
+) -> None:
+    """After the samples: their last outputs are right, and later calls still follow the positions.
+
+    Whatever was captured, cached or folded on the way is then wrong for one input or another. The loss is the same for
+    every order of the particles, so it is asked for moved ones.
+    """
+    where = "after the samples"
+    _require_ok(_judge(built, reference, case.dtype, *last, counted), where)
+    loss, gradient = _evaluated(built, reference.positions)
+    _require_ok(_judge(built, reference, case.dtype, loss, gradient, counted=counted), where)
+    moved = reference.positions + _move(reference, _FAR_AWAY)
+    if reference.gradient.any() and built.to_numpy(built.loss(built.to_device(moved))) == built.to_numpy(loss):
+        _refuse("disagrees", f"{where}: the loss is the same for other positions")
+
+
+def _require_on_device(built: Implementation, case: Case, *outputs: Array) -> None:
+    for output in outputs:
+        device = built.device_of(output)
+        if device != case.device:
+            _refuse("error", f"an output lies on {device}; {case.device} was asked for")
 
 
 def _require_ok(result: Result, where: str | None) -> Result:
     if result.outcome != "ok":
         if where:
             result.reason = f"{where}: {result.reason}"
-        raise DisagreementError(result)
+        raise RefusedError(result)
     return result
+
+
+def _refuse(outcome: Outcome, reason: str) -> NoReturn:
+    raise RefusedError(Result(outcome=outcome, reason=reason))
+
+
+def _evaluated(built: Implementation, positions: FloatArray) -> tuple[Array, Array]:
+    """Loss and gradient, on the device, computed."""
+    x = built.to_device(positions)
+    loss, gradient = built.loss(x), built.grad(x)
+    built.wait(loss, gradient)
+    return loss, gradient
 
 
 def _judge(
@@ -265,42 +313,58 @@ def _judge(
     dtype: Dtype,
     loss: Array,
     gradient: Array,
-    order: np.ndarray | None,
-    counted: Result | None,
+    order: _Order = slice(None),
+    counted: Result | None = None,
 ) -> Result:
-    """Judge device outputs; those of permuted positions are put back in order, with the counts known already."""
+    """Judge device outputs.
+
+    Args:
+        order: of the particles the outputs are for.
+        counted: a result that has the counts already; without one they and the finite difference are taken.
+    """
     values, slopes = built.to_numpy(loss), built.to_numpy(gradient)
-    if order is not None and isinstance(slopes, np.ndarray) and slopes.shape == reference.positions.shape:
-        slopes = slopes[np.argsort(order)]
-    if counted is not None:
-        pairs, slots, difference = counted.true_pairs or 0, counted.pair_slots or 0, None
-        expected = slots
-    else:
+    malformed = agreement.malformed(reference, dtype, values, slopes)
+    if malformed is not None:
+        return malformed
+    ordered = np.empty_like(slopes)
+    ordered[order] = slopes
+    difference = None
+    if counted is None:
         x = built.to_device(reference.positions)
         pairs, slots = built.true_pairs(x), built.pair_slots(x)
-        expected = built.expected_pair_slots(reference.counts)
-        difference = _finite_difference(built, reference, slopes) if dtype == "float64" else None
+        expected_slots = built.expected_pair_slots(reference.counts)
+        if dtype == "float64":
+            difference = _finite_difference(built, reference, slopes)
+    else:
+        pairs, slots = counted.true_pairs or 0, counted.pair_slots or 0
+        expected_slots = slots
     return agreement.judge(
         reference,
         dtype,
         loss=values,
-        gradient=slopes,
+        gradient=ordered,
         true_pairs=pairs,
         pair_slots=slots,
-        expected_pair_slots=expected,
+        expected_pair_slots=expected_slots,
         fd_diff=difference,
     )
 
 
-def _finite_difference(built: Implementation, reference: Reference, gradient: FloatArray) -> float | None:
-    """Central difference of the row's own loss against its gradient; None where the gradient is no such array."""
+def _finite_difference(built: Implementation, reference: Reference, gradient: FloatArray) -> float:
+    """Distance of a gradient from the central difference of the row's own loss."""
+    step = agreement.FINITE_DIFFERENCE_STEP
+    shift = _move(reference, step)
+    losses = [float(built.to_numpy(built.loss(built.to_device(reference.positions + s)))) for s in (shift, -shift)]
+    return agreement.finite_difference(
+        reference, gradient, step * reference.problem.smoothing_length, (losses[0], losses[1])
+    )
+
+
+def _move(reference: Reference, distance: float) -> FloatArray:
+    """A random displacement (N, 2) of about so many smoothing lengths, of the positions' dtype."""
     positions = reference.positions
-    if not isinstance(gradient, np.ndarray) or gradient.shape != positions.shape:
-        return None
-    step = agreement.FINITE_DIFFERENCE_STEP * reference.problem.smoothing_length
-    shift = step * agreement.direction(len(positions))
-    losses = [float(built.to_numpy(built.loss(built.to_device(positions + s)))) for s in (shift, -shift)]
-    return agreement.finite_difference(reference, gradient, step, (losses[0], losses[1]))
+    step = distance * reference.problem.smoothing_length
+    return (step * agreement.direction(len(positions))).astype(positions.dtype)
 
 
 def _build(row: type[Implementation], reference: Reference, case: Case) -> Implementation:
@@ -308,20 +372,16 @@ def _build(row: type[Implementation], reference: Reference, case: Case) -> Imple
 
 
 def _permutations(n: int) -> list[np.ndarray]:
-    """The identity, then three random orders of n rows, always the same."""
+    """Random orders of n rows, always the same."""
     rng = np.random.default_rng(n)
-    return [np.arange(n), *(rng.permutation(n) for _ in range(PERMUTATIONS - 1))]
+    return [rng.permutation(n) for _ in range(PERMUTATIONS)]
 
 
-def _parallel_units(case: Case, cores: int) -> int:
-    """What the floor counts: cores, or lanes of the accelerator's multiprocessors."""
+def _parallel_units(case: Case) -> int:
+    """What the floor counts: cores, or the accelerator's multiprocessors."""
     if case.device == "cpu":
-        return cores
-    return 128 * max((device["multiprocessors"] for device in measure.cuda_devices()), default=1)
-
-
-def _device_name(device: str) -> str:
-    return measure.processor_name() if device == "cpu" else str(measure.cuda_devices()[0]["name"])
+        return len(measure.available_cores())
+    return max((device["multiprocessors"] for device in measure.cuda_devices()), default=1)
 
 
 def _outcome(error: BaseException, case: Case) -> Outcome:
@@ -333,7 +393,9 @@ def _outcome(error: BaseException, case: Case) -> Outcome:
         return "invalid-input"
     if isinstance(error, CapacityOverflowError):
         return "overflow"
-    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
+    if isinstance(error, MemoryError):
+        return "out-of-memory-host"
+    if _OUT_OF_MEMORY.search(str(error)):
         return "out-of-memory-device" if case.device == "cuda" else "out-of-memory-host"
     return "error"
 
@@ -350,13 +412,8 @@ def _reason(error: BaseException) -> str:
 
 def main() -> None:
     """`python -m harness.worker DESCRIPTOR`, the request on standard input."""
-    die_with_parent()
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
-    os.sched_setaffinity(0, request.cores)
-    channel = io.FileIO(int(sys.argv[1]), "w")
-    Worker(request, channel).run()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    Worker(request, io.FileIO(int(sys.argv[1]), "w")).run()
     os._exit(0)  # frameworks' exit hooks may hang or crash after the result is out
 
 
