@@ -1,12 +1,12 @@
 """One Warp kernel for each programme of `family`: a single pass over the ids computes every output.
 
-A thread walks a chunk of consecutive elements. Outputs per element are written as it goes; outputs per segment are
-summed while the id stays the same and added to memory once for each run of equal ids, so sorted ids cost one addition
-for each segment and chunk. Any order of ids is right.
+A thread walks a chunk of consecutive elements, one run of equal ids after the other. What belongs to the segment is
+read once for each run, and sums are added to memory once for each run, so sorted ids cost one addition for each segment
+and chunk. Any order of ids is right.
 
 The text of a kernel is written from its programme. Rows of at most `NARROW` components are unrolled into scalars, which
 the compiler keeps in registers (an outer product summed in Warp's matrix type takes twice as long). Wider rows take
-loops over their components.
+loops over their components, and one addition for each element.
 """
 
 from __future__ import annotations
@@ -87,44 +87,47 @@ def _compile(types: dict[str, Any], body: Iterable[str], namespace: dict[str, An
     return wp.kernel(function, enable_backward=False, module="unique")
 
 
-def _indent(lines: Iterable[str]) -> list[str]:
-    return ["    " + line for line in lines]
-
-
-def _walk(inside: Iterable[str], outside: Iterable[str]) -> list[str]:
-    """The loop over a thread's elements: `inside` runs where `s = idx[i]` is a segment, `outside` elsewhere."""
-    return [
-        "first = wp.tid() * chunk",
-        "for i in range(first, wp.min(first + chunk, idx.shape[0])):",
-        "    s = idx[i]",
-        "    if s >= 0 and s < segments:",
-        *_indent(_indent(inside)),
-        "    else:",
-        *_indent(_indent(outside or ["continue"])),
-    ]
+def _indent(lines: Iterable[str], levels: int = 1) -> list[str]:
+    return [levels * "    " + line for line in lines]
 
 
 # -- narrow rows: one scalar for each component ------------------------------------------------------------------------
 
 
 def _narrow_body(program: Program, width: int) -> list[str]:
-    load = [f"x{n} = a{n}[{subscript[0]}]" for n, subscript in enumerate(subscripts_of_operands(program))]
-    clear, flush, add, outside = [], [], [], []
+    load: dict[str, list[str]] = {"i": [], "s": []}  # what depends on the element, and what is the same for a whole run
+    for n, subscript in enumerate(subscripts_of_operands(program)):
+        load[subscript[0]].append(f"x{n} = a{n}[{subscript[0]}]")
+    clear, add, flush, outside = [], [], [], []
     for n, output in enumerate(program):
         values = _unroll(output, width)
         if is_reduction(output[0].result):
             sums = [f"c{n}_{component}" for component in range(len(values))]
             clear += [f"{total} = Scalar(0.0)" for total in sums]
             add += [f"{total} += {value}" for total, value in zip(sums, values, strict=True)]
-            flush += [f"wp.atomic_add(o{n}, run, R{n}({', '.join(sums)}))"]
+            flush.append(f"wp.atomic_add(o{n}, s, R{n}({', '.join(sums)}))")
         else:
-            add += [f"o{n}[i] = R{n}({', '.join(values)})"]
-            outside += [f"o{n}[i] = R{n}(Scalar(0.0))"]
-    if not clear:
-        return _walk(load + add, outside)
-    flush = ["if run >= 0:", *_indent(flush)]
-    next_run = ["if s != run:", *_indent([*flush, *clear, "run = s"])]
-    return ["run = wp.int32(-1)", *clear, *_walk(load + next_run + add, outside), *flush]
+            add.append(f"o{n}[i] = R{n}({', '.join(values)})")
+            outside.append(f"o{n}[i] = R{n}(Scalar(0.0))")
+    return [
+        "i = wp.tid() * chunk",
+        "last = wp.min(i + chunk, idx.shape[0])",
+        "following = idx[i]",
+        "while i < last:",
+        "    s = following",
+        "    if s >= 0 and s < segments:",
+        *_indent([*load["s"], *clear, *_run([*load["i"], *add]), *flush], 2),
+        "    else:",
+        *_indent(_run(outside), 2),
+    ]
+
+
+def _run(body: list[str]) -> list[str]:
+    """The loop over the run of elements whose id is s, which leaves i at the first element after it."""
+    return [
+        "while i < last and following == s:",
+        *_indent([*body, "i += 1", "if i < last:", "    following = idx[i]"]),
+    ]
 
 
 def _unroll(output: Output, width: int) -> list[str]:
@@ -172,7 +175,15 @@ def _wide_body(program: Program) -> list[str]:
         else:
             inside += _loops(result[1:], [*value, f"o{n}[{', '.join(result)}] = {total}"])
             outside += _loops(result[1:], [f"o{n}[{', '.join(result)}] = Scalar(0.0)"])
-    return _walk(inside, outside)
+    return [
+        "first = wp.tid() * chunk",
+        "for i in range(first, wp.min(first + chunk, idx.shape[0])):",
+        "    s = idx[i]",
+        "    if s >= 0 and s < segments:",
+        *_indent(inside, 2),
+        "    else:",
+        *_indent(outside or ["continue"], 2),
+    ]
 
 
 def _loops(axes: Iterable[str], body: list[str]) -> list[str]:
