@@ -1,0 +1,1 @@
+"""The whole pipeline as plain C++ loops, differentiated by Enzyme."""
