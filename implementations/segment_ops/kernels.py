@@ -84,6 +84,7 @@ def _compile(types: dict[str, Any], body: Iterable[str], namespace: dict[str, An
     exec(compile(text, source, "exec"), namespace)
     function = namespace["segment_product"]
     function.__annotations__ = types
+    wp.init()
     return wp.kernel(function, enable_backward=False, module="unique")
 
 
