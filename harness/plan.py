@@ -117,10 +117,14 @@ def series(case: Case) -> str:
 
 
 def _narrowed(axis: Axis, narrowing: Narrowing | None) -> Axis:
+    """An axis with what was asked for in place of its own values; the hard inputs keep their own N and axis."""
     if narrowing is None:
         return axis
     given = {name: value for name, value in msgspec.structs.asdict(narrowing).items() if value}
-    if axis.scenarios == (HARD_SCENARIO,):
+    hard = axis.scenarios == (HARD_SCENARIO,)
+    if "scenarios" in given:
+        given["scenarios"] = tuple(name for name in given["scenarios"] if (name == HARD_SCENARIO) == hard)
+    if hard:
         given.pop("ns", None)
     return msgspec.structs.replace(axis, **given)
 
@@ -134,7 +138,7 @@ def _cases(axis: Axis, implementations: Sequence[str]) -> Iterable[Case]:
         yield Case(
             implementation=implementation,
             scenario=scenario,
-            n=0 if scenario == HARD_SCENARIO else n,
+            n=n,
             device=device,
             dtype=dtype,
             threads=threads or cores,
