@@ -87,7 +87,7 @@ class Entry:
     @property
     def compile_s(self) -> float | None:
         """Seconds to compile the forward pass and the gradient."""
-        return _sum(self.record.compile_forward_s, self.record.compile_gradient_s)
+        return total(self.record.compile_forward_s, self.record.compile_gradient_s)
 
     @property
     def gradient_over_forward(self) -> float | None:
@@ -162,6 +162,12 @@ def unit(record: Record) -> str:
 def ratio(numerator: float | None, denominator: float | None) -> float | None:
     """Quotient; None where either is missing or there is nothing to divide by."""
     return numerator / denominator if numerator is not None and denominator else None
+
+
+def total(*values: float | None) -> float | None:
+    """Sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def pick(items: Iterable[Entry], **where: object) -> list[Entry]:
@@ -251,8 +257,3 @@ def _with_best(items: Iterable[Entry]) -> list[Entry]:
         best = min((e.record.gradient_s for e in group if e.record.gradient_s is not None), default=None)
         found += [replace(e, best_gradient_s=best) for e in group]
     return sorted(found, key=lambda e: (_order(e.setting), e.n, e.implementation, e.variant))
-
-
-def _sum(*values: float | None) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

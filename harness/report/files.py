@@ -78,7 +78,7 @@ def stale(records: Sequence[Record], out: Path) -> list[str]:
 
 def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path) -> dict[Path, str]:
     """Every text file that `stale` compares, by path."""
-    texts = {out / "report.md": documents.report(records, made), out / "findings.md": findings.markdown(records, made)}
+    texts = {out / "report.md": documents.report(records, made), out / "findings.md": findings.markdown(made)}
     for setting in main_settings(made):
         texts[out / "data" / f"{documents.slug(setting)}.csv"] = _csv(pick(made, **setting._asdict()))
     readme = out.parent / README

@@ -1,0 +1,86 @@
+const content = JSON.parse(document.getElementById("content").textContent);
+
+// The libraries stand in the page as gzipped base64: a third of their size.
+async function unpacked(id) {
+  const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return URL.createObjectURL(new Blob([await new Response(stream).blob()], { type: "text/javascript" }));
+}
+
+function loadScript(url) {
+  return new Promise((resolve, reject) => {
+    document.head.append(Object.assign(document.createElement("script"), { src: url, onload: resolve, onerror: reject }));
+  });
+}
+
+const root = document.documentElement;
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+
+function setTheme(dark) {
+  root.classList.toggle("dark", dark);
+  root.style.colorScheme = dark ? "dark" : "light";
+  for (const place of document.querySelectorAll(".js-plotly-plot")) {
+    Plotly.relayout(place, { template: content.templates[dark ? "dark" : "light"] });
+  }
+}
+
+function drawFigure(place) {
+  const { data, layout } = content.figures[place.id];
+  const template = content.templates[root.classList.contains("dark") ? "dark" : "light"];
+  return Plotly.newPlot(place, data, { ...layout, template }, { responsive: true, displaylogo: false });
+}
+
+// The first figure at once, the others when they come near the screen.
+async function drawFigures() {
+  await loadScript(await unpacked("plotly"));
+  const [first, ...others] = document.querySelectorAll(".figure");
+  const nearby = new IntersectionObserver(
+    (seen) => {
+      for (const { target } of seen.filter((entry) => entry.isIntersecting)) {
+        nearby.unobserve(target);
+        drawFigure(target);
+      }
+    },
+    { rootMargin: "200px" },
+  );
+  for (const place of others) nearby.observe(place);
+  if (first) await drawFigure(first);
+}
+
+const whole = new Intl.NumberFormat("en");
+const shown = (value) => (Number.isInteger(value) ? whole.format(value) : String(Number(value.toPrecision(6))));
+
+async function drawTable() {
+  const { default: DataTable } = await import(await unpacked("datatables"));
+  const escaped = DataTable.render.text().display;
+  const columns = content.columns.map(({ title, numeric }, k) => ({
+    title,
+    data: k,
+    type: numeric ? "num" : "string",
+    className: numeric ? "dt-right" : "dt-left",
+    render: (value, use) => {
+      if (use === "sort" || use === "type") return value ?? (numeric ? Infinity : "");
+      if (value === null) return use === "display" ? "–" : "";
+      return use === "display" ? (numeric ? shown(value) : escaped(value)) : value;
+    },
+    columnControl: [{ target: 1, content: ["search"] }],
+  }));
+  const outcome = content.columns.findIndex(({ title }) => title === "outcome");
+  new DataTable("#records", {
+    data: content.rows,
+    columns,
+    order: [],
+    autoWidth: false,
+    pageLength: 25,
+    columnControl: [{ target: 0, content: ["order"] }],
+    ordering: { indicators: false, handler: true },
+    createdRow: (row, data) => row.children[outcome].classList.toggle("failed", data[outcome] !== "ok"),
+  });
+}
+
+setTheme(systemDark.matches);
+systemDark.addEventListener("change", (event) => setTheme(event.matches));
+document.getElementById("theme").addEventListener("click", () => setTheme(!root.classList.contains("dark")));
+await drawTable();
+await drawFigures();
+root.dataset.ready = "true";
