@@ -243,7 +243,7 @@ def _checked_anew(row: type[Implementation], reference: Reference, case: Case) -
     usable = np.clip(np.nan_to_num(reference.positions), -1e3, 1e3)
     built = _build(row, msgspec.structs.replace(reference, positions=usable), case)
     bad = reference.positions
-    _require_refusal(lambda: _build(row, reference, case), reference.refusal)
+    _require_refusal(lambda: _build(row, reference, case).loss(built.to_device(bad)), reference.refusal)
     _require_refusal(lambda: built.loss(built.to_device(bad)), reference.refusal)
     _require_refusal(lambda: built.grad(built.to_device(bad)), reference.refusal)
     return Result(outcome="ok")
