@@ -30,7 +30,8 @@ def built(name: str, n: int) -> tuple[Implementation, Array, dict[str, int | Non
     """An implementation that has passed the gate on this input, its positions, and its counts."""
     try:
         row = registry.load(name)
-        support = row.supports(Case(implementation=name, scenario="published", n=n))
+        case = Case(implementation=name, scenario="published", n=n)
+        support = row.supports(case)
         if support.reason is not None:
             pytest.skip(support.reason)
         implementation = row(Problem.of_size(n), reference(n).positions, "cpu", "float64")
@@ -39,7 +40,7 @@ def built(name: str, n: int) -> tuple[Implementation, Array, dict[str, int | Non
     x = implementation.to_device(reference(n).positions)
     implementation.compile_forward(x)
     implementation.compile_gradient(x)
-    result, _ = checked(implementation, reference(n), "float64")
+    result, _ = checked(implementation, reference(n), case)
     counts = {
         "true_pairs": result.true_pairs,
         "pair_slots": result.pair_slots,

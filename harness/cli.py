@@ -156,7 +156,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
     names = _implementations(impl)
     with Console(stderr=True).status("asking every row ..."):
         rows = describe_all(names)
-    Console().print(terminal.availability_table(rows))
+    _console().print(terminal.availability_table(rows))
 
 
 @main.command()
@@ -190,10 +190,10 @@ def check(
     if json_file is not None:
         content = {"agree": verdict.agree, "problems": verdict.problems, "records": verdict.records}
         write_atomically(json_file, msgspec.json.format(msgspec.json.encode(content)))
-    console = Console()
+    console = _console()
     console.print(terminal.agreement_table(verdict.records))
     for problem in verdict.problems:
-        console.print(f"[red]problem[/] {escape(problem)}", highlight=False)
+        console.print(f"[red]problem[/] {escape(problem)}", highlight=False, soft_wrap=True)
     console.print("[green]all agree[/]" if verdict.agree else f"[red]{len(verdict.problems)} problems[/]")
     sys.exit(0 if verdict.agree else 1)
 
@@ -242,10 +242,10 @@ def bench(
             planned, done = split(planned, _read([results]), measure.environment())
         except MixedRecordsError as error:
             _usage(str(error))
-    console = Console()
+    console = _console()
     if dry_run:
         for each in planned:
-            console.print(f"round {each.round}  {case_id(each.case)}", highlight=False)
+            console.print(f"round {each.round}  {case_id(each.case)}", highlight=False, soft_wrap=True)
         console.print(f"{len(planned)} cases")
         return
     records = _run(planned, settings, results, done)
@@ -253,7 +253,9 @@ def bench(
         console.print(table)
     surprises = [record for record in done + records if not record.is_expected]
     for record in surprises:
-        console.print(f"[red]{record.outcome}[/] {record.case_id}: {escape(record.reason or '')}", highlight=False)
+        console.print(
+            f"[red]{record.outcome}[/] {record.case_id}: {escape(record.reason or '')}", highlight=False, soft_wrap=True
+        )
     console.print(f"{len(records)} records in {results}")
     sys.exit(1 if surprises else 0)
 
@@ -274,14 +276,14 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
     records = _read(results)
     if not records:
         _usage(f"no records in {', '.join(map(str, results))}; run pairgrad bench first, or give --results")
-    console = Console()
+    console = _console()
     if not only_check:
         report.write(records, out)
         console.print(f"reports in {out}")
         return
     stale = report.stale(records, out)
     for line in stale:
-        console.print(f"[red]stale[/] {escape(line)}", highlight=False)
+        console.print(f"[red]stale[/] {escape(line)}", highlight=False, soft_wrap=True)
     if stale:
         console.print("run pairgrad report and commit what it writes")
     sys.exit(1 if stale else 0)
@@ -298,7 +300,7 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     Never across machines, devices, dtypes or thread counts: such cases are shown and not compared.
     """
     comparisons = comparing.compare(_read([old]), _read([new]))
-    Console().print(terminal.comparison_table(comparisons))
+    _console().print(terminal.comparison_table(comparisons))
     if markdown is not None:
         write_atomically(markdown, comparing.markdown(comparisons).encode())
     sys.exit(1 if fail and any(each.verdict == "slower" for each in comparisons) else 0)
@@ -311,7 +313,13 @@ def env(name: bool) -> None:
     if name:
         click.echo(measure.machine_name())
     else:
-        Console().print_json(msgspec.json.encode(measure.environment()).decode())
+        _console().print_json(msgspec.json.encode(measure.environment()).decode())
+
+
+def _console() -> Console:
+    """Standard output; 100 columns where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=100)
 
 
 class _Shown:
@@ -327,7 +335,7 @@ class _Shown:
     def finished(self, planned: Planned, record: Record) -> None:
         self.progress.advance(self.task)
         if not record.is_expected:
-            self.progress.console.print(f"[red]{record.outcome}[/] {record.case_id}", highlight=False)
+            self.progress.console.print(f"[red]{record.outcome}[/] {record.case_id}", highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -391,10 +399,10 @@ def _read(paths: Sequence[Path]) -> list[Record]:
 
 def _usage(message: str) -> NoReturn:
     """End as on a usage error: the message, exit code 2."""
-    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False)
+    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     sys.exit(2)
 
 
 def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False)
+    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     sys.exit(1)
