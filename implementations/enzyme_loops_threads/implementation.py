@@ -1,0 +1,85 @@
+"""Row `enzyme_loops_threads`: enzyme_loops with the outer loop shared among threads."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from harness.problem import FloatArray, Problem
+from harness.protocol import Description, Device, Dtype
+from implementations._shared.enzyme_call import EnzymeImplementation, compiler_errors
+from implementations._shared.jax_support import INVALID_POSITIONS, FunctionName, Traceable
+from implementations.enzyme_loops_threads.adjoint import gradient
+from implementations.enzyme_loops_threads.forward import loss
+
+
+class EnzymeLoopsThreads(EnzymeImplementation):
+    """One call of the compiled function per thread and range of slots; their losses or gradients are added.
+
+    The ranges are separate calls from Python's threads: XLA runs the calls inside one jitted function one by one.
+
+    Attributes:
+        ranges: first and last slot of each thread, (2,) int32.
+    """
+
+    description: ClassVar[Description] = Description(
+        title="Enzyme loops, threads (C++ via enzyme-ad)",
+        framework="Enzyme on C++, called from JAX (not the study's Enzyme.jl)",
+        neighbours="counting sort into cells, data-dependent runs of slots; every thread sorts",
+        adjoint="Enzyme, on the whole pipeline of each range of slots; the ranges' gradients are added",
+        pair_slots="ordered pairs over the (up to) 3x3 cells, self included",
+        multithreaded=True,
+        fast_math="reassociated sums; Enzyme's own adjoint operations",
+        packages=("enzyme-ad", "jax", "jaxlib", "numpy"),
+        forward_sources=(
+            "enzyme_loops_threads/forward.cpp",
+            "_shared/enzyme_cells.h",
+            "_shared/enzyme_density.h",
+            "_shared/enzyme_pipeline.h",
+        ),
+        adjoint_sources=("enzyme_loops_threads/adjoint.cpp", "_shared/enzyme_adjoint.h"),
+    )
+
+    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+        super().__init__(problem, positions, device, dtype)
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        bounds = np.linspace(0, self.n, threads + 1).astype(np.int32)
+        self.ranges = [jax.device_put(bounds[i : i + 2], self.device) for i in range(threads)]
+        self._executor = ThreadPoolExecutor(threads)
+        self._sums: dict[FunctionName, jax.stages.Compiled] = {}
+
+    def loss_function(self) -> Traceable:
+        """See `JaxImplementation`; takes a range of slots as well."""
+        return partial(loss, parameters=self.parameters)
+
+    def grad_function(self) -> Traceable:
+        """See `JaxImplementation`; takes a range of slots as well."""
+        return partial(gradient, parameters=self.parameters)
+
+    def _call(self, name: FunctionName, x: jax.Array) -> jax.Array:
+        if self.n == 0:
+            return super()._call(name, x)
+        self._require_match(x)
+        values, states = zip(*self._executor.map(partial(self._executable(name), x), self.ranges), strict=True)
+        if int(states[0]) == INVALID_POSITIONS:
+            self.problem.require_valid(self.to_numpy(x))
+        return self._sums[name](*values)
+
+    def _executable(self, name: FunctionName) -> jax.stages.Compiled:
+        if self.n == 0:
+            return super()._executable(name)
+        if name not in self._executables:
+            sharding = jax.sharding.SingleDeviceSharding(self.device)
+            x = jax.ShapeDtypeStruct((self.n, 2), self.dtype, sharding=sharding)
+            value = x if name == "grad" else jax.ShapeDtypeStruct((), self.dtype, sharding=sharding)
+            with compiler_errors():
+                self._executables[name] = jax.jit(self.traceable(name)).lower(x, self.ranges[0]).compile()
+            add = jax.jit(lambda *values: reduce(jnp.add, values))
+            self._sums[name] = add.lower(*[value] * len(self.ranges)).compile()
+        return self._executables[name]
