@@ -16,6 +16,12 @@ import jax.numpy as jnp
 from harness.problem import Problem
 
 
+def distance(dx: jax.Array, dy: jax.Array) -> jax.Array:
+    """r of displacements of any shape; for r = 0 a tiny number, so that 1 / r is finite and r's gradient zero."""
+    squared = dx * dx + dy * dy
+    return jnp.sqrt(jnp.where(squared > 0.0, squared, jnp.finfo(squared.dtype).tiny))
+
+
 def spline(problem: Problem, r: jax.Array) -> jax.Array:
     """W(r): r of any shape, in units of length; the result is in units of 1 / area."""
     q = r / problem.smoothing_length
@@ -25,8 +31,13 @@ def spline(problem: Problem, r: jax.Array) -> jax.Array:
 
 
 def spline_derivative(problem: Problem, r: jax.Array) -> jax.Array:
-    """W'(r): r of any shape; the result is in units of 1 / volume of one dimension more."""
+    """W'(r): r of any shape."""
     q = r / problem.smoothing_length
     t = jnp.maximum(2.0 - q, 0.0)
     u = jnp.maximum(1.0 - q, 0.0)
     return problem.kernel_normalisation / problem.smoothing_length * (3.0 * u**2 - 0.75 * t**2)
+
+
+def sum_of_squares(residual: jax.Array) -> jax.Array:
+    """Sum of the squares of (N,) residuals, added up in float64, rounded to their dtype."""
+    return jnp.sum(jnp.square(residual), dtype=jnp.float64).astype(residual.dtype)

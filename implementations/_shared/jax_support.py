@@ -1,7 +1,7 @@
 """What JAX rows share: device, conversion, ahead-of-time compilation and the status that every call reads back.
 
-A row gives its two traceable functions, `loss_function` and `grad_function`. Each maps positions to (value, status); the
-status is one int32 scalar, negative where a position has no place in the box, and otherwise the capacity that the
+A row gives its two traceable functions, `loss_function` and `grad_function`. Each maps positions to (value, status);
+the status is one int32 scalar, negative where a position has no place in the box, and otherwise the capacity that the
 positions need. `JaxImplementation` compiles them ahead of time, reads the status, and reallocates until all fits.
 """
 

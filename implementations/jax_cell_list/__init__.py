@@ -1,0 +1,1 @@
+"""The padded cell list, differentiated by JAX."""

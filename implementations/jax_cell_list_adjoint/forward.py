@@ -1,0 +1,32 @@
+"""Loss over the padded cell list, and the residuals the adjoint keeps.
+
+rho_i = m sum_j W(|x_i - x_j|),  loss = sum_i (rho_i - rho_0)^2
+"""
+
+from __future__ import annotations
+
+import jax
+
+from harness.problem import Problem
+from implementations._shared.jax_cells import CellList, build_cells, residuals
+from implementations._shared.jax_spline import sum_of_squares
+from implementations._shared.jax_support import status_of
+
+
+def loss(
+    problem: Problem, capacity: int, x: jax.Array
+) -> tuple[tuple[jax.Array, jax.Array], tuple[CellList, jax.Array]]:
+    """Loss and status, and what the adjoint needs: O(N) memory.
+
+    Args:
+        problem: parameters.
+        capacity: slots per cell; the loss means nothing where the status exceeds it.
+        x: (N, 2) positions, N > 0.
+
+    Returns:
+        (scalar loss of x's dtype, status with the occupancy of the fullest cell), (the cells, residuals
+        rho_i - rho_0 in cell order, (N,)).
+    """
+    cells = build_cells(problem, x)
+    residual = residuals(problem, cells, capacity)
+    return (sum_of_squares(residual), status_of(problem, x, cells.occupancy)), (cells, residual)
