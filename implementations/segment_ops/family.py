@@ -39,8 +39,6 @@ FORMULAS: Mapping[str, Mapping[int, str]] = {
 
 DTYPES = ("float32", "float64")
 ID_DTYPES = ("int32", "int64")
-MAX_ROWS = 2**31 - 1
-"""The kernels count rows in 32 bits."""
 
 
 class Term(NamedTuple):
@@ -199,7 +197,6 @@ def check_arguments(op: str, operands: Mapping[str, Any], idx: Any, num_segments
     if idx.ndim != 1:
         raise ValueError(f"{op}: idx must have rank 1, got shape {tuple(idx.shape)}")
     rows, width = first.shape[0], first.shape[1] if first.ndim > 1 else 1
-    check_size(op, rows, segments)
     if idx.shape[0] != rows:
         raise ValueError(f"{op}: idx has length {idx.shape[0]} but {name} has length {rows}")
     for (other, array), subscript in zip(operands.items(), formula.split("->")[0].split(","), strict=False):
@@ -219,12 +216,6 @@ def _check_num_segments(op: str, num_segments: Any) -> int:
     if segments < 0:
         raise ValueError(f"{op}: num_segments must not be negative, got {segments}")
     return segments
-
-
-def check_size(op: str, rows: int, segments: int) -> None:
-    """Refuse more rows than the kernels can count, with ValueError."""
-    if max(rows, segments) > MAX_ROWS:
-        raise ValueError(f"{op}: at most {MAX_ROWS} rows, got {rows} elements and {segments} segments")
 
 
 def check_range(op: str, lowest: int, highest: int, segments: int) -> None:

@@ -26,15 +26,6 @@ from jax.interpreters import ad, batching, mlir
 from implementations.segment_ops import family, kernels
 from implementations.segment_ops.family import COUNT, Program, Term
 
-__all__ = [
-    "segmented_dot",
-    "segmented_matvec",
-    "segmented_mean",
-    "segmented_mul",
-    "segmented_rms_norm",
-    "segmented_sum",
-]
-
 Array = jax.Array
 
 _product_p = Primitive("segment_product")
@@ -74,7 +65,7 @@ def _launch(idx: Array, *operands: Array, program: Program, segments: int, cuda:
     order = kernels.output_order(program)
     sums = [n for n in order if family.is_reduction(family.results(program)[n])]
     width = family.width_of([operand.shape for operand in operands])
-    chunk = kernels.chunk_size(program, cuda)
+    chunk, threads = kernels.launch_size(program, rows, segments, cuda)
     out = _ffi_kernel(program, width, dtype.name)(
         *operands,
         idx,
@@ -82,7 +73,7 @@ def _launch(idx: Array, *operands: Array, program: Program, segments: int, cuda:
         segments,
         width,
         *(jnp.zeros(shapes[n], dtype) for n in sums),
-        launch_dims=-(-rows // chunk),
+        launch_dims=threads,
         output_dims={f"o{n}": shapes[n] for n in order},
     )
     return [out[order.index(n)] for n in range(len(program))]
@@ -125,7 +116,6 @@ def _batch(args: Sequence[Any], axes: Sequence[Any], *, program: Program, segmen
     """Give every example its own rows and its own segments, and compute all in one call."""
     size = next(arg.shape[axis] for arg, axis in zip(args, axes, strict=True) if axis is not None)
     idx, *operands = (batching.bdim_at_front(arg, axis, size) for arg, axis in zip(args, axes, strict=True))
-    family.check_size("vmap", idx.size, size * segments)
     inside = (idx >= 0) & (idx < segments)
     offset = jnp.arange(size, dtype=idx.dtype)[:, None] * segments
     own = jnp.where(inside, idx + offset, -1).reshape(-1)

@@ -24,17 +24,25 @@ from implementations.segment_ops.family import Output, Program, Term, is_reducti
 NARROW = 8
 """Rows of at most this many components are unrolled."""
 
+_MAX_ROWS = 2**31 - 1
 _CHUNK_CPU = 1024
 _CHUNK_CUDA = 16
 _SCALARS = {"float32": wp.float32, "float64": wp.float64}
 _serial = itertools.count()
 
 
-def chunk_size(program: Program, cuda: bool) -> int:
-    """Elements for each thread: on CUDA few, and one where nothing is summed, so that threads read adjacent rows."""
-    if not cuda:
-        return _CHUNK_CPU
-    return _CHUNK_CUDA if any(map(is_reduction, results(program))) else 1
+def launch_size(program: Program, rows: int, segments: int, cuda: bool) -> tuple[int, int]:
+    """Elements for each thread, and threads.
+
+    On CUDA a thread takes few elements, and one where nothing is summed, so that threads read adjacent rows. Raises
+    ValueError if there are more rows than 32 bits count; a batch counts the rows of all its examples.
+    """
+    if max(rows, segments) > _MAX_ROWS:
+        raise ValueError(f"at most {_MAX_ROWS} rows in all, got {rows} elements and {segments} segments")
+    chunk = _CHUNK_CPU
+    if cuda:
+        chunk = _CHUNK_CUDA if any(map(is_reduction, results(program))) else 1
+    return chunk, -(-rows // chunk)
 
 
 def output_order(program: Program) -> list[int]:
@@ -53,10 +61,9 @@ def row_type(subscript: str, width: int, dtype: str) -> Any:
 def build_kernel(program: Program, width: int, dtype: str) -> wp.Kernel:
     """The kernel of a programme over rows of `width` components of 'float32' or 'float64'.
 
-    Parameters in order: the operands `a0`, `a1`, ...; `idx` (N,) int32; the integers `chunk` (see `chunk_size`),
-    `segments` and `width`; the outputs `o0`, `o1`, ... in `output_order`. Launch it on ceil(N / chunk) threads. Narrow
-    rows are vectors and matrices (`row_type`); components of wide rows are further axes, and one kernel serves every
-    width.
+    Parameters in order: the operands `a0`, `a1`, ...; `idx` (N,) int32; the integers `chunk` (see `launch_size`),
+    `segments` and `width`; the outputs `o0`, `o1`, ... in `output_order`. Narrow rows are vectors and matrices
+    (`row_type`); components of wide rows are further axes, and one kernel serves every width.
     """
     return _build_kernel(program, min(width, NARROW + 1), dtype)
 

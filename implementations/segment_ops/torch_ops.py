@@ -1,13 +1,12 @@
-"""The six segment operations for Torch: one operator, right under autograd and under torch.func.
+"""The six segment operations for Torch: one operator, right under autograd, torch.func, compile and export.
 
-The operator computes a programme of `family` with one Warp kernel, and its rules are the family's own: the cotangent
-programme, the tangent programme, and batching by giving each example its own segments. Each rule calls the operator
-again, so derivatives of any order follow. Torch takes a tangent rule from an autograd function only, and `torch.compile`
-takes no such function: eager calls go through `_Transformable`, compiled and exported ones straight to the operator,
-which has the other two rules.
+The operator computes a programme of `family` with one Warp kernel. An autograd function around it has the family's own
+rules: the cotangent programme, the tangent programme, and batching by giving each example its own segments. Each rule
+calls the function again, so derivatives of any order follow, compiled or not. The operator alone, which is what an
+exported graph holds, has a backward too, but no tangent: there forward-mode AD raises NotImplementedError.
 
 Tensors are float32 or float64, ids int32 or int64 in any order, all on one device. Ids are checked where their values
-are known; where they are not (compiled, exported or batched ids), elements whose id is outside `[0, num_segments)` are
+are known; where they are not (compiled, exported or mapped ids), elements whose id is outside `[0, num_segments)` are
 dropped in value and gradient.
 """
 
@@ -22,18 +21,10 @@ import torch
 import warp as wp
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 
 from implementations.segment_ops import family, kernels
 from implementations.segment_ops.family import COUNT, Program, Term
-
-__all__ = [
-    "segmented_dot",
-    "segmented_matvec",
-    "segmented_mean",
-    "segmented_mul",
-    "segmented_rms_norm",
-    "segmented_sum",
-]
 
 
 # -- the operator ------------------------------------------------------------------------------------------------------
@@ -42,6 +33,8 @@ __all__ = [
 @torch.library.custom_op("pairgrad::segment_product", mutates_args=(), device_types=("cpu", "cuda"))
 def _segment_product(idx: Tensor, operands: list[Tensor], program: str, segments: int) -> list[Tensor]:
     """The outputs of a programme, given as text. `idx` (N,) int32; operands and outputs as their subscripts say."""
+    if forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled():
+        raise NotImplementedError("segment operations in a compiled or exported graph have no forward-mode derivative")
     parsed, rows, first = _parse(program), idx.shape[0], operands[0]
     results = family.results(parsed)
     shapes = family.output_shapes(parsed, rows, segments, [operand.shape for operand in operands])
@@ -52,14 +45,14 @@ def _segment_product(idx: Tensor, operands: list[Tensor], program: str, segments
         for result, shape in zip(results, shapes, strict=True)
     ]
     width, dtype = family.width_of([operand.shape for operand in operands]), family.dtype_name(first)
-    chunk = kernels.chunk_size(parsed, first.is_cuda)
+    chunk, threads = kernels.launch_size(parsed, rows, segments, first.is_cuda)
 
     def rows_of(tensor: Tensor, subscript: str) -> Any:
         return wp.from_torch(tensor.detach().contiguous(), dtype=kernels.row_type(subscript, width, dtype))
 
     wp.launch(
         kernels.build_kernel(parsed, width, dtype),
-        dim=-(-rows // chunk),
+        dim=threads,
         inputs=[
             *map(rows_of, operands, family.subscripts_of_operands(parsed)),
             wp.from_torch(idx.contiguous()),
@@ -114,7 +107,6 @@ def _fold(
         tensor.expand(size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
         for tensor, axis in zip(tensors, axes, strict=True)
     )
-    family.check_size("vmap", idx.numel(), size * segments)
     inside = (idx >= 0) & (idx < segments)
     offset = torch.arange(size, dtype=idx.dtype, device=idx.device)[:, None] * segments
     own = torch.where(inside, idx + offset, -1).flatten()
@@ -131,11 +123,6 @@ def _backward(ctx: Any, cotangents: Sequence[Tensor]) -> tuple[Any, ...]:
     idx, *operands = ctx.saved_tensors
     rule = family.cotangent(_parse(ctx.program), tuple(ctx.needs_input_grad[1]), (True,) * len(cotangents))
     return None, _derivative(_segment_product, rule, idx, [*operands, *cotangents], ctx.segments), None, None
-
-
-@_segment_product.register_vmap
-def _vmap(info: Any, axes: Any, idx: Tensor, operands: list[Tensor], program: str, segments: int) -> Any:
-    return _fold(_segment_product, info.batch_size, [axes[0], *axes[1]], [idx, *operands], program, segments)
 
 
 _segment_product.register_autograd(_backward, setup_context=_save)
@@ -176,6 +163,7 @@ class _Transformable(torch.autograd.Function):
         return tuple(out), tuple(dims)
 
 
+@torch.compiler.allow_in_graph
 def _transformable(idx: Tensor, operands: list[Tensor], program: str, segments: int) -> Sequence[Tensor]:
     return _Transformable.apply(program, segments, idx, *operands)
 
@@ -218,14 +206,12 @@ def _program(formula: str, operands: tuple[int, ...], counted: bool) -> str:
 
 def _product(formula: str, segments: int, idx: Tensor, *operands: Tensor) -> Tensor:
     program = _program(formula, tuple(range(len(operands))), False)
-    product = _segment_product if torch.compiler.is_compiling() else _transformable
-    return product(idx, list(operands), program, segments)[0]
+    return _transformable(idx, list(operands), program, segments)[0]
 
 
 def _mean_product(formula: str, factors: tuple[int, ...], segments: int, idx: Tensor, x: Tensor) -> Tensor:
     """The sum of a product of x with itself over each segment, divided by the number of elements."""
-    product = _segment_product if torch.compiler.is_compiling() else _transformable
-    total, count = product(idx, [x], _program(formula, factors, True), segments)
+    total, count = _transformable(idx, [x], _program(formula, factors, True), segments)
     count = count.clamp(min=1)
     return total / (count if total.ndim == 1 else count[:, None])
 
