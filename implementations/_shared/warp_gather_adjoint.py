@@ -1,8 +1,9 @@
 """Hand-written adjoint of the Warp rows: a second walk over the same runs, which gathers instead of scattering.
 
+    W'(r)   = 6 C (s^2 - t^2)
     dL/dx_k = 12 m C sum_l (e_k + e_l) (s_kl^2 - t_kl^2) / r_kl (x_k - x_l)        e = rho - rho_0
 
-with s, t and C of `warp_density`. The pair term is antisymmetric, so each particle sums what it receives from both ends
+with s, t and C of `warp_spline`. The pair term is antisymmetric, so each particle sums what it receives from both ends
 of a pair, and no two threads write to one place.
 """
 # Kernels are written in Warp's language, which its stubs type only in part.
@@ -18,9 +19,19 @@ import warp as wp
 
 from harness.protocol import Dtype
 from implementations._shared.warp_cells import REAL, VEC2, CellList, Grid, stencil_run, stencil_runs
-from implementations._shared.warp_density import REASSOCIATE, spline_scale, spline_slope
+from implementations._shared.warp_density import REASSOCIATE
+from implementations._shared.warp_spline import spline_scale
 
 wp.set_module_options({"enable_backward": False, "cpu_compiler_flags": REASSOCIATE})
+
+
+@wp.func
+def _spline_slope(r: Any, support: Any) -> Any:
+    """W' / (6 C) at distance r >= 0; support is 2h."""
+    zero = type(r)(0.0)
+    t = wp.max(support - r, zero)
+    s = wp.max(support - type(r)(2.0) * r, zero)
+    return (s - t) * (s + t)
 
 
 @wp.func
@@ -48,7 +59,7 @@ def _pull_of_run(
         dx = px - xs[slot]
         dy = py - ys[slot]
         r = wp.sqrt(wp.max(dx * dx + dy * dy, smallest))
-        factor = (residual_here + residual[slot]) * spline_slope(r, support) / r
+        factor = (residual_here + residual[slot]) * _spline_slope(r, support) / r
         pull_x += factor * dx
         pull_y += factor * dy
         slot += 1

@@ -32,19 +32,16 @@ class WarpImplementation(Implementation):
     Attributes:
         grid: the problem, the number of particles and the dtype.
         device: the Warp device everything lies on.
-        cell_list: filled by every call.
+        cell_list: the row's, filled by every call.
     """
 
+    cell_list: CellList
+
     def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
-        """Allocate the cells; raises as `Implementation` says."""
+        """Check positions and device; a row allocates its cell list. Raises as `Implementation` says."""
         problem.require_valid(positions.astype(dtype))
         self.device = find_device(device)
         self.grid = Grid(problem, len(positions), dtype)
-        self.cell_list = self.allocate_cells()
-
-    def allocate_cells(self) -> CellList:
-        """Room for the cells."""
-        return CellList.allocate(self.grid, self.device)
 
     @abstractmethod
     def enqueue_loss(self, x: wp.array) -> wp.array:

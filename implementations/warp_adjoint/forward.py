@@ -1,11 +1,12 @@
-"""Forward pass: cells, density, loss; the kernels are in `_shared/warp_cells.py` and `_shared/warp_density.py`."""
+"""Forward pass: cells, density, loss; kernels in `_shared`: warp_cells, warp_spline, warp_density, warp_loss."""
 
 from __future__ import annotations
 
 import warp as wp
 
 from implementations._shared.warp_cells import REAL, CellList, Grid, gather_positions, sort_into_cells
-from implementations._shared.warp_density import compute_loss, compute_residual, partial_sum_count
+from implementations._shared.warp_density import compute_residual
+from implementations._shared.warp_loss import compute_loss, partial_sum_count
 
 
 def launch_residual(grid: Grid, x: wp.array, cell_list: CellList, residual: wp.array) -> None:

@@ -8,7 +8,7 @@ import warp as wp
 
 from harness.problem import FloatArray, Problem
 from harness.protocol import Description, Device, Dtype
-from implementations._shared.warp_cells import REAL, VEC2
+from implementations._shared.warp_cells import REAL, VEC2, CellList
 from implementations._shared.warp_support import WarpImplementation
 from implementations.warp_adjoint import adjoint, forward
 
@@ -25,7 +25,13 @@ class WarpAdjoint(WarpImplementation):
         devices=("cpu", "cuda"),
         fast_math="CPU sums reassociated (-mreassociate -fno-signed-zeros)",
         packages=("warp-lang",),
-        forward_sources=("_shared/warp_cells.py", "_shared/warp_density.py", "warp_adjoint/forward.py"),
+        forward_sources=(
+            "_shared/warp_cells.py",
+            "_shared/warp_spline.py",
+            "_shared/warp_density.py",
+            "_shared/warp_loss.py",
+            "warp_adjoint/forward.py",
+        ),
         adjoint_sources=("_shared/warp_gather_adjoint.py", "warp_adjoint/adjoint.py"),
     )
 
@@ -33,6 +39,7 @@ class WarpAdjoint(WarpImplementation):
         """Allocate what the passes hand on; see `Implementation`."""
         super().__init__(problem, positions, device, dtype)
         n = self.grid.particles
+        self.cell_list = CellList.allocate(self.grid, self.device)
         self._residual = wp.empty(n, dtype=REAL[dtype], device=self.device)
         self._sorted_gradient = wp.empty(n, dtype=VEC2[dtype], device=self.device)
 

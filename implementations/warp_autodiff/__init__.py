@@ -1,0 +1,1 @@
+"""Warp row: the cells of warp_adjoint, differentiated by Warp's own reverse mode (wp.Tape)."""
