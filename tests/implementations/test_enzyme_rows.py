@@ -22,9 +22,16 @@ from implementations._shared import enzyme_call
 from implementations.enzyme_loops.adjoint import gradient
 from implementations.enzyme_loops.forward import loss
 from implementations.enzyme_loops.implementation import EnzymeLoops
+from implementations.enzyme_loops_threads.implementation import EnzymeLoopsThreads
+from implementations.enzyme_pair.implementation import EnzymePair
 
 N = 300
 PROBLEM = Problem.of_size(N)
+
+
+@pytest.fixture(params=[EnzymeLoops, EnzymeLoopsThreads, EnzymePair])
+def kind(request):
+    return request.param
 
 
 @pytest.fixture
@@ -52,10 +59,10 @@ def central_difference(row, x, direction, step=1e-6):
     return (ahead - behind) / (2 * step)
 
 
-def test_sort_gather_and_loops_differentiated_as_a_whole_match_the_oracle():
+def test_loss_and_gradient_match_the_oracle(kind):
     case = next(case for case in HARD_CASES if case.name == "uniform")
     x = case.positions()
-    row = EnzymeLoops(case.problem, x, "cpu", "float64")
+    row = kind(case.problem, x, "cpu", "float64")
     expected = reference(case.name, case.problem, x)
     assert float(row.loss(row.to_device(x))) == pytest.approx(10988.8190581011, rel=1e-12)
     error = np.abs(row.to_numpy(row.grad(row.to_device(x))) - expected.gradient)
@@ -63,34 +70,34 @@ def test_sort_gather_and_loops_differentiated_as_a_whole_match_the_oracle():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_gradient_matches_the_oracle_where_loops_are_long_enough_to_be_vectorised(dtype):
+def test_gradient_matches_the_oracle_where_loops_are_long_enough_to_be_vectorised(kind, dtype):
     n = 20_000
     problem, x = Problem.of_size(n), published_positions(n).astype(dtype)
-    row = EnzymeLoops(problem, x, "cpu", dtype)
+    row = kind(problem, x, "cpu", dtype)
     expected = reference("published", problem, x)
     got = row.to_numpy(row.grad(row.to_device(x)))
     assert got.dtype == dtype
     assert np.abs(got - expected.gradient).max() <= tolerance(problem, dtype) * expected.gradient_scale
 
 
-def test_gradient_follows_another_kernel_so_no_derivative_is_written_by_hand(sources, positions):
+def test_gradient_follows_another_kernel_so_no_derivative_of_it_is_written_by_hand(kind, sources, positions):
     edit(
         sources / "_shared/enzyme_density.h",
         "return Real(0.25) * outer",
         "return Real(0.5) * inner * inner + Real(0.25) * outer",
     )
-    row = EnzymeLoops(PROBLEM, positions, "cpu", "float64")
+    row = kind(PROBLEM, positions, "cpu", "float64")
     direction = np.random.default_rng(3).normal(size=(N, 2))
     got = float(np.vdot(row.to_numpy(row.grad(row.to_device(positions))), direction))
     assert got == pytest.approx(central_difference(row, positions, direction), rel=1e-6)
     assert got != pytest.approx(float(np.vdot(reference("", PROBLEM, positions).gradient, direction)), rel=1e-3)
 
 
-def test_what_enzyme_cannot_differentiate_fails_the_compilation(sources, positions):
+def test_what_enzyme_cannot_differentiate_fails_the_compilation(kind, sources, positions):
     density = sources / "_shared/enzyme_density.h"
     edit(density, "#pragma once", '#pragma once\nextern "C" double lgamma_r(double, int*);')
     edit(density, "const Real q = r * inverse_h;", "int sign; const Real q = r * inverse_h + 0 * lgamma_r(r, &sign);")
-    row = EnzymeLoops(PROBLEM, positions, "cpu", "float64")
+    row = kind(PROBLEM, positions, "cpu", "float64")
     with pytest.raises(RuntimeError, match="Enzyme"):
         row.compile_gradient(row.to_device(positions))
 
@@ -126,8 +133,8 @@ def test_batches_are_refused(function, positions):
 
 
 @pytest.mark.parametrize("transform", [jax.jacrev, jax.vmap, jax.jit])
-def test_row_inside_a_transformation_is_refused(transform, positions):
-    row = EnzymeLoops(PROBLEM, positions, "cpu", "float64")
+def test_row_inside_a_transformation_is_refused(kind, transform, positions):
+    row = kind(PROBLEM, positions, "cpu", "float64")
     x = row.to_device(positions)
     with pytest.raises(NotImplementedError):
         transform(row.grad)(x[None] if transform is jax.vmap else x)
@@ -155,10 +162,10 @@ def test_integer_arrays_beside_the_positions_are_constants(tmp_path, monkeypatch
     assert np.array_equal(got, [2.0, 0.0, 16.0])
 
 
-def test_calls_at_once_share_no_memory():
+def test_calls_at_once_share_no_memory(kind):
     n = 20_000
     problem, rng = Problem.of_size(n), np.random.default_rng(4)
-    row = EnzymeLoops(problem, rng.random((n, 2)), "cpu", "float64")
+    row = kind(problem, rng.random((n, 2)), "cpu", "float64")
     inputs = [row.to_device(rng.random((n, 2)) * problem.box_length) for _ in range(8)]
     alone = [row.to_numpy(row.grad(x)) for x in inputs]
     with ThreadPoolExecutor(4) as executor:
