@@ -153,9 +153,9 @@ def _hint(reference: Reference, dtype: Dtype, got: FloatArray, true_pairs: int) 
         return "hint: the sign is wrong" if abs(factor + 1.0) < 1e-6 else f"hint: scaled by {factor:.10g}"
     if len(got) > 1 and np.abs(_sorted_rows(got) - _sorted_rows(right)).max() <= close:
         return "hint: right rows in another order (left in sorted order?)"
-    if dtype == "float64" and error.max() <= 1e-4 * scale:
-        return "hint: float32 precision (a float32 constant or step inside?)"
     off = int(np.count_nonzero(error > tolerance(reference.problem, dtype) * scale))
+    if off > 2 and dtype == "float64" and error.max() <= 1e-4 * scale:
+        return "hint: float32 precision (a float32 constant or step inside?)"
     return f"hint: {off} of {len(got)} particles differ" + (" (one pair dropped or wrong?)" if off <= 2 else "")
 
 

@@ -35,7 +35,7 @@ CHANNEL_LIMIT_BYTES = 1 << 28
 
 Killed = Literal["timeout", "memory", "output"]
 
-_FAMILY = uuid.uuid4().hex
+FAMILY = uuid.uuid4().hex
 """Begins the tag of every process started from here."""
 _serial = itertools.count()
 
@@ -84,7 +84,7 @@ def supervise(
         on_line: called with each complete line of the channel as it arrives.
     """
     _guard()
-    tag = f"{_FAMILY}.{next(_serial)}"
+    tag = f"{FAMILY}.{next(_serial)}"
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as stdin, _affinity(cores):
         stdin.write(request)
@@ -256,7 +256,7 @@ def _affinity(cores: Iterable[int] | None) -> Iterator[None]:
 def _guard() -> subprocess.Popen[bytes]:
     """Start the process that, once this one is dead however it died, ends all that it supervised."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "harness.process", _FAMILY],
+        [sys.executable, "-P", "-m", "harness.process", FAMILY],
         stdin=subprocess.PIPE,  # never written to: its other end closes when this process dies
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -23,12 +23,13 @@ from harness.plan import Planned, series
 from harness.problem import FloatArray, Problem
 from harness.process import Ended, supervise
 from harness.protocol import Case, Description
-from harness.records import LIMIT_OUTCOMES, Record, Result, case_id
+from harness.records import LIMIT_OUTCOMES, Outcome, Record, Result, case_id
 from harness.worker import Message, Request
 
 DEFAULT_LIMIT_S = 600.0
 MEMORY_SHARE = 0.9
 """Default memory limit: this share of what is available when the run starts."""
+TAIL_CHARACTERS = 1500
 SETTLE_S = 10.0
 SETTLED_BYTES = 64 << 20
 
@@ -159,23 +160,23 @@ class Runner:
 
     def _unheard(self, ended: Ended, heard: _Heard) -> Result:
         """The outcome of a worker that ended without a result."""
-        during = f"during {heard.phase}"
-        last = f"; last output: {ended.tail[-1500:]}" if ended.tail else ""
+        outcome, words = self._ending(ended, heard)
+        last = f"; last output: {ended.tail[-TAIL_CHARACTERS:]}" if ended.tail else ""
+        return Result(outcome=outcome, reason=f"{words} during {heard.phase}{last}")
+
+    def _ending(self, ended: Ended, heard: _Heard) -> tuple[Outcome, str]:
+        peak, limit = (f"{size / 1e9:.2f} GB" for size in (ended.peak_bytes, self.memory_limit))
         if ended.killed == "timeout":
-            return Result(outcome="timeout", reason=f"ended after {self.settings.limit_s:g} s {during}{last}")
-        limit = f"{self.memory_limit / 1e9:.2f} GB"
+            return "timeout", f"ended after {self.settings.limit_s:g} s"
         if ended.killed == "memory":
-            peak = f"{ended.peak_bytes / 1e9:.2f} GB"
-            return Result(outcome="out-of-memory-host", reason=f"ended at {peak}, limit {limit}, {during}{last}")
+            return "out-of-memory-host", f"ended at {peak}, limit {limit},"
         if ended.killed == "output" or heard.garbled is not None:
-            return Result(outcome="bad-output", reason=f"{heard.garbled or 'too much output'} {during}{last}")
+            return "bad-output", heard.garbled or "too much output"
         if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * self.memory_limit:
-            peak = f"{ended.peak_bytes / 1e9:.2f} GB"
-            return Result(outcome="out-of-memory-host", reason=f"killed by the system at {peak} {during}{last}")
+            return "out-of-memory-host", f"killed by the system at {peak}"
         if ended.returncode < 0:
-            name = signal.Signals(-ended.returncode).name
-            return Result(outcome="crashed", reason=f"{name} {during}{last}")
-        return Result(outcome="crashed", reason=f"exit status {ended.returncode} without a result {during}{last}")
+            return "crashed", f"killed by signal {-ended.returncode} ({signal.strsignal(-ended.returncode)})"
+        return "crashed", f"exit status {ended.returncode} without a result"
 
     def gradient_scale(self, case: Case) -> float:
         """S of a case's reference, which has been evaluated before."""

@@ -1,0 +1,49 @@
+"""Fakes run through the real runner: what every test of this folder does."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from harness.plan import Planned
+from harness.protocol import Case
+from harness.runner import Runner, Settings
+
+FAKES = Path(__file__).parent / "fakes"
+LIMIT_S = 4.0
+
+
+def fake(name):
+    return str(FAKES / f"{name}.py")
+
+
+def planned(name, n=50, number=0, scenario="published", **fields):
+    return Planned(Case(implementation=fake(name), scenario=scenario, n=n, **fields), number)
+
+
+@pytest.fixture(scope="session")
+def _runners():
+    """One runner for each kind of settings, so that fakes share their references."""
+    with contextlib.ExitStack() as stack:
+        started = {}
+
+        def runner(settings):
+            if settings not in started:
+                started[settings] = stack.enter_context(Runner(settings, run_id="test"))
+            return started[settings]
+
+        yield runner
+
+
+@pytest.fixture(scope="session")
+def bench(_runners):
+    """Run a fake through the real runner and worker, timed if there is a budget; returns its record."""
+
+    def run(name, n=50, budget_s=0.02, limit_s=100.0, memory_limit_bytes=0, **fields):
+        settings = Settings(
+            budget_s=budget_s, limit_s=limit_s, memory_limit_bytes=memory_limit_bytes, skip_larger=False
+        )
+        (finished,) = _runners(settings).run([planned(name, n, **fields)])
+        return finished.record
+
+    return run

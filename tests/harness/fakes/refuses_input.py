@@ -1,0 +1,7 @@
+from harness.problem import InvalidPositionsError
+from right import Right
+
+
+class Fake(Right):
+    def loss(self, x):
+        raise InvalidPositionsError("position row 7 is [nan, 0.0]")

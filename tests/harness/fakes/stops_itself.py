@@ -1,0 +1,10 @@
+import os
+import signal
+
+from right import Right
+
+
+class Fake(Right):
+    def loss(self, x):
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return super().loss(x)

@@ -1,0 +1,143 @@
+"""Planned = recorded; what is skipped says why; a resumed run does the rest and mixes nothing."""
+
+import msgspec
+import pytest
+from conftest import LIMIT_S, planned
+
+from harness import measure
+from harness.plan import Narrowing, plan
+from harness.process import FAMILY, tagged
+from harness.records import OUTCOMES, RecordFile, read_records
+from harness.resume import MixedRecordsError, split
+from harness.runner import Runner, Settings
+
+SLOW = Settings(limit_s=LIMIT_S, budget_s=0.0)
+
+
+def run(plan, settings=SLOW, earlier=()):
+    with Runner(settings, "test", earlier=earlier) as runner:
+        return [finished.record for finished in runner.run(plan)]
+
+
+def sweep(name, *ns):
+    return [planned(name, n) for n in ns]
+
+
+def test_larger_n_is_skipped_after_a_timeout_and_says_so():
+    records = run([*sweep("times_out_from_200", 100, 200, 300, 400), *sweep("right", 300)])
+    assert [r.outcome for r in records] == ["ok", "timeout", "skipped", "skipped", "ok"]
+    assert records[2].reason == "timeout at N = 200"
+    assert [r.is_expected for r in records] == [True, False, False, False, True]
+
+
+def test_no_skip_runs_it():
+    records = run(sweep("times_out_from_200", 200, 201), msgspec.structs.replace(SLOW, skip_larger=False))
+    assert [r.outcome for r in records] == ["timeout", "timeout"]
+
+
+def test_larger_n_is_skipped_after_running_out_of_memory():
+    records = run(sweep("raises_memory_error", 10, 20))
+    assert [r.outcome for r in records] == ["out-of-memory-host", "skipped"]
+
+
+def test_skipping_after_a_declared_outcome_surprises_nobody():
+    records = run(sweep("expects_to_time_out_from_200", 200, 300))
+    assert [(r.outcome, r.is_expected) for r in records] == [("timeout", True), ("skipped", True)]
+
+
+def test_other_failures_do_not_skip():
+    assert [r.outcome for r in run(sweep("raises", 10, 20))] == ["error", "error"]
+
+
+def test_resumed_run_knows_where_a_series_stopped():
+    first = run(sweep("times_out_from_200", 200))
+    assert [r.outcome for r in run(sweep("times_out_from_200", 300), earlier=first)] == ["skipped"]
+
+
+def test_resume_runs_only_what_is_missing():
+    whole = sweep("right", 10, 20, 30)
+    records = run(whole[:2])
+    left, done = split(whole, records, measure.environment())
+    assert (left, done) == (whole[2:], records)
+
+
+def test_resume_tells_rounds_apart():
+    records = run([planned("right", 10)])
+    assert split([planned("right", 10, number=1)], records, measure.environment())[1] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"code_hash": "0" * 12}, "code 000000000000, now "),
+        ({"environment": {"packages": {"numpy": "1.0"}}}, r"packages {'numpy': '1\.0'}, now {.*'numpy': '2"),
+        ({"environment": {"processor": "Z80"}}, "processor Z80, now "),
+        ({"environment": {"flags": {"XLA_FLAGS": "--fast"}}}, "flags {'XLA_FLAGS': '--fast'}, now {}"),
+        ({"environment": {"python": "2.7"}}, r"python 2\.7, now 3"),
+    ],
+)
+def test_resume_refuses_to_mix_and_says_what_differs(monkeypatch, change, words):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    (record,) = run([planned("raises", 10)])
+    now = measure.environment()
+    changed = {**change, "environment": {**now, **change.get("environment", {})}}
+    with pytest.raises(MixedRecordsError, match=f"cannot resume: raises/published/10/.* was recorded with {words}"):
+        split([planned("raises", 10)], [msgspec.structs.replace(record, **changed)], now)
+
+
+def test_shards_are_disjoint_and_complete():
+    names, narrowing = ["a", "b", "c"], Narrowing(dtypes=("float64", "float32"))
+    whole = plan("study", names, narrowing, rounds=2)
+    parts = [plan("study", names, narrowing, 2, (index, 4)) for index in range(1, 5)]
+    assert sum(map(len, parts)) == len(whole) == 3 * 2 * 4 * 2
+    key = msgspec.json.encode
+    assert sorted(key(each) for part in parts for each in part) == sorted(map(key, whole))
+
+
+def test_n_ascends_within_a_series_and_rounds_are_shuffled():
+    whole = plan("study", [*"abcdef"], Narrowing(threads=(1,)), rounds=2)
+    for k in range(0, len(whole), 4):
+        group = whole[k : k + 4]
+        assert len({(each.case.implementation, each.round) for each in group}) == 1
+        assert [each.case.n for each in group] == [1_000, 10_000, 100_000, 1_000_000]
+    first, second = ([each.case.implementation for each in whole[k : k + 24 : 4]] for k in (0, 24))
+    assert sorted(first) == sorted(second) == [*"abcdef"]
+    assert first != second
+
+
+FAILING = {
+    "ignores_sigterm": "timeout",
+    "hangs_at_import": "timeout",
+    "leaves_daemon_and_hangs": "timeout",
+    "segfaults": "crashed",
+    "aborts": "crashed",
+    "kills_itself": "crashed",
+    "exits_quietly": "crashed",
+    "raises": "error",
+    "fails_to_build": "error",
+    "raises_memory_error": "out-of-memory-host",
+    "garbles_channel": "bad-output",
+    "wrong_scale": "disagrees",
+    "wrong_dtype": "wrong-dtype",
+    "overflows": "overflow",
+    "refuses_input": "invalid-input",
+}
+
+
+def test_sixty_cases_a_quarter_of_which_fail(tmp_path):
+    right = [planned("right", n) for n in range(1, 46)]
+    broken = [planned(name, 45) for name in FAILING]
+    whole = [each for k, bad in enumerate(broken) for each in (bad, *right[3 * k : 3 * k + 3])]
+    file = RecordFile(tmp_path / "run.jsonl")
+    with Runner(SLOW, "test") as runner:
+        for finished in runner.run(whole):
+            file.add(finished.record)
+    records = read_records([tmp_path])
+    assert len(records) == len(whole) == 60
+    assert {r.outcome for r in records} <= set(OUTCOMES)
+    assert [r.outcome for r in records] == [FAILING.get(r.implementation, "ok") for r in records], [
+        (r.implementation, r.outcome, r.reason) for r in records if r.outcome != FAILING.get(r.implementation, "ok")
+    ]
+    assert tagged(FAMILY) == []
+    left, done = split(whole, records, runner.environment)
+    assert (left, len(done)) == ([], 60)
