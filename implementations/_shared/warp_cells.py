@@ -19,6 +19,7 @@ import warp as wp
 from harness.problem import Problem
 from harness.protocol import Dtype
 
+wp.config.log_level = wp.LOG_WARNING  # not a line for every module it loads
 wp.set_module_options({"enable_backward": False})
 
 REAL: dict[Dtype, Any] = {"float64": wp.float64, "float32": wp.float32}

@@ -12,8 +12,6 @@ from harness.problem import FloatArray, Problem
 from harness.protocol import Counts, Device, Dtype, Implementation, UnavailableError
 from implementations._shared.warp_cells import VEC2, CellList, Grid, count_pairs, gather_positions, sort_into_cells
 
-wp.config.log_level = wp.LOG_WARNING
-
 
 def find_device(device: Device) -> wp.Device:
     """Warp's device of this kind.
