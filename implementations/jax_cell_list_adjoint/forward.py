@@ -12,10 +12,10 @@ from implementations._shared.jax_cells import CellList, build_cells, residuals
 from implementations._shared.jax_spline import sum_of_squares
 from implementations._shared.jax_support import status_of
 
+Saved = tuple[CellList, jax.Array]
 
-def loss(
-    problem: Problem, capacity: int, x: jax.Array
-) -> tuple[tuple[jax.Array, jax.Array], tuple[CellList, jax.Array]]:
+
+def loss(problem: Problem, capacity: int, x: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Saved]:
     """Loss and status, and what the adjoint needs: O(N) memory.
 
     Args:
