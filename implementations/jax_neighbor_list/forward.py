@@ -1,0 +1,87 @@
+"""Density and loss over a padded pair list of jax-md; this function is what gets differentiated.
+
+    rho_i = m W(0) + m sum_(i, j) W(|x_i - x_j|),  loss = sum_i (rho_i - rho_0)^2
+
+The list holds ordered pairs i != j; padded slots hold i = j = N and are masked.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax_md import partition
+
+from harness.problem import Problem
+from implementations._shared.jax_cells import gather, minimum_image
+from implementations._shared.jax_spline import distance, spline, sum_of_squares
+from implementations._shared.jax_support import status_of, wrap
+
+# jax-md scatters 64-bit ids into its 32-bit list when it searches all pairs
+warnings.filterwarnings("ignore", "scatter inputs have incompatible types", FutureWarning)
+
+
+def neighbor_list(problem: Problem, n: int, capacity_multiplier: float) -> partition.NeighborListFns:
+    """jax-md's list of pairs closer than 2h, rebuilt at every update.
+
+    Distances use compare-and-shift on wrapped positions: `jax_md.space.periodic` takes a remainder for each
+    candidate, which costs more than all the rest.
+
+    Args:
+        problem: parameters.
+        n: number of particles.
+        capacity_multiplier: slots allocated per pair, and per particle of the fullest search cell, found at allocation.
+    """
+    return partition.neighbor_list(
+        lambda a, b, **_: minimum_image(problem, a - b),
+        search_box(problem),
+        problem.cutoff,
+        dr_threshold=0.0,
+        capacity_multiplier=capacity_multiplier,
+        disable_cell_list=searches_all_pairs(problem, n),
+        format=partition.Sparse,
+    )
+
+
+def search_box(problem: Problem) -> float:
+    """L rounded down to float32, as which jax-md keeps it: rounded up, its last cell could be narrower than 2h."""
+    box = np.float32(problem.box_length)
+    return float(box if box <= problem.box_length else np.nextafter(box, np.float32(0.0)))
+
+
+def searches_all_pairs(problem: Problem, n: int) -> bool:
+    """Whether all pairs are searched: in boxes under three cells wide, as jax-md does; and where cells outnumber pairs.
+
+    jax-md allocates (L / 2h)^2 cells however few the particles: gigabytes for two of them in a huge box.
+    """
+    cells_per_side = search_box(problem) / problem.cutoff
+    return cells_per_side <= 3.0 or cells_per_side >= n
+
+
+def pairs(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, partition.NeighborList]:
+    """Wrapped positions (N, 2), and the list rebuilt for them with the capacities of `empty`."""
+    wrapped = wrap(problem, x)  # jax-md loses pairs of negative coordinates
+    return wrapped, empty.update(jax.lax.stop_gradient(wrapped))
+
+
+def loss(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Loss and status.
+
+    Args:
+        problem: parameters.
+        empty: a list that gives the capacities.
+        x: (N, 2) positions, N > 0.
+
+    Returns:
+        Scalar loss of x's dtype; the status (`status_of`) is beyond the capacity where cells or list overflowed.
+    """
+    n = len(x)
+    wrapped, found = pairs(problem, empty, x)
+    j, i = found.idx
+    dx, dy = (minimum_image(problem, gather(c, i) - gather(c, j)) for c in wrapped.T)
+    w = jnp.where(j < n, spline(problem, distance(dx, dy)), 0)
+    kernel_sum = spline(problem, jnp.zeros((), x.dtype)) + jax.ops.segment_sum(w, i, num_segments=n)
+    needed = jnp.where(found.did_buffer_overflow, empty.max_occupancy + 1, 0)
+    return sum_of_squares(problem.mass * kernel_sum - problem.rest_density), status_of(problem, x, needed)

@@ -1,0 +1,108 @@
+"""Row `jax_neighbor_list`: allocation and glue."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax_md import partition
+
+from harness.problem import FloatArray, Problem
+from harness.protocol import CapacityOverflowError, Counts, Description, Device, Dtype
+from implementations._shared.jax_support import JaxImplementation, Traceable, require_memory, wrap
+from implementations.jax_neighbor_list.adjoint import gradient
+from implementations.jax_neighbor_list.forward import loss, neighbor_list, pairs, search_box, searches_all_pairs
+
+CANDIDATE_BYTES = 24
+"""The least the search holds per candidate: its id (4), its rank (8) and its two entries in the pruned list (4 + 8)."""
+
+
+class JaxNeighborList(JaxImplementation):
+    """jax-md's padded pair list with its overflow-and-reallocate protocol."""
+
+    description = Description(
+        title="JAX padded neighbour list (jax-md)",
+        framework="JAX",
+        neighbours="jax-md padded pair list from a padded cell list, overflow reallocates",
+        adjoint="XLA autodiff",
+        pair_slots="floor(capacity_multiplier * true pairs), at most N (N - 1)",
+        devices=("cpu", "cuda"),
+        multithreaded=True,
+        options={"capacity_multiplier": 1.25},
+        packages=("jax", "jaxlib", "jax-md"),
+        forward_sources=("_shared/jax_spline.py", "jax_neighbor_list/forward.py"),
+    )
+    capacity: int
+
+    def __init__(
+        self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype, capacity_multiplier: float = 1.25
+    ) -> None:
+        """Raises as `Implementation` says; CapacityOverflowError where the search could not be held."""
+        super().__init__(problem, positions, device, dtype)
+        self._capacity_multiplier = capacity_multiplier
+        self.capacity = 0
+        if self.n:
+            self._neighbor_list = neighbor_list(problem, self.n, capacity_multiplier)
+            self._allocate(self.to_device(positions))
+
+    def loss_function(self) -> Traceable:
+        """See `JaxImplementation.loss_function`."""
+        return partial(loss, self.problem, self._empty)
+
+    def grad_function(self) -> Traceable:
+        """See `JaxImplementation.grad_function`."""
+        return partial(gradient, self.problem, self._empty)
+
+    def reallocate(self, x: jax.Array, needed: int) -> None:
+        """Allocate cells and list anew for x."""
+        self._allocate(x)
+
+    def _allocate(self, x: jax.Array) -> None:
+        self._require_search_fits(self.to_numpy(x))
+        found = self._neighbor_list.allocate(wrap(self.problem, x))
+        self.capacity = int(found.max_occupancy)
+        no_error = partition.PartitionError(np.zeros((), np.uint8))
+        self._empty = dataclasses.replace(found, idx=None, reference_position=None, error=no_error)
+
+    def _require_search_fits(self, positions: FloatArray) -> None:
+        if searches_all_pairs(self.problem, self.n):
+            candidates = self.n**2
+        else:
+            cells_per_side = int(search_box(self.problem) / self.problem.cutoff)
+            if cells_per_side**2 > np.iinfo(np.int32).max:
+                raise CapacityOverflowError(f"{cells_per_side**2} search cells exceed jax-md's 32-bit cell index")
+            fullest = _fullest_cell(self.problem, positions, cells_per_side)
+            candidates = 9 * int(fullest * self._capacity_multiplier) * self.n
+            require_memory(self.device, "search cells", cells_per_side**2, 3 * self.dtype.itemsize)
+        require_memory(self.device, "candidates of the neighbour search", candidates, CANDIDATE_BYTES)
+
+    def true_pairs(self, x: jax.Array) -> int:
+        """Pairs in the list."""
+        return int(jnp.sum(self._list(x).idx[0] < self.n)) if self.n else 0
+
+    def pair_slots(self, x: jax.Array) -> int:
+        """Slots of the list."""
+        return int(self._list(x).idx.shape[1]) if self.n else 0
+
+    def search_slots(self, x: jax.Array) -> int:
+        """Candidates of jax-md's search: 9 padded cells of it per particle, or all pairs."""
+        cell_capacity = self._list(x).cell_list_capacity if self.n else None
+        return self.n**2 if cell_capacity is None else 9 * cell_capacity * self.n
+
+    def expected_pair_slots(self, counts: Counts) -> int:
+        """The description's formula."""
+        return min(int(counts.true_pairs * self._capacity_multiplier), counts.n * (counts.n - 1))
+
+    def _list(self, x: jax.Array) -> partition.NeighborList:
+        self.loss(x)  # reallocates where x needs more
+        _, found = jax.jit(partial(pairs, self.problem, self._empty))(x)
+        return found
+
+
+def _fullest_cell(problem: Problem, positions: FloatArray, cells_per_side: int) -> int:
+    cells = problem.cell_coordinates(positions, cells_per_side)
+    _, occupancy = np.unique(cells[:, 0] + cells_per_side * cells[:, 1], return_counts=True)
+    return int(occupancy.max())
