@@ -89,7 +89,7 @@ class Runner:
         self._stopped: dict[tuple[str, int], Record] = {}
         for record in earlier:
             self._note(record)
-        self._folder = tempfile.TemporaryDirectory(prefix="pairgrad-")
+        self._folder = tempfile.TemporaryDirectory(prefix="pairgrad-", ignore_cleanup_errors=True)
         self._references: dict[str, Path | str] = {}
 
     def __enter__(self) -> Runner:
@@ -139,7 +139,7 @@ class Runner:
             gradient=self.settings.gradients,
         )
         used = measure.cuda_used_bytes() if case.device == "cuda" else None
-        with tempfile.TemporaryDirectory(dir=self._folder.name) as private:
+        with tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True) as private:
             ended = supervise(
                 "harness.worker",
                 request=msgspec.json.encode(request),

@@ -4,20 +4,19 @@ import os
 import platform
 import subprocess
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
+from conftest import planned
 
 from harness import measure
 from harness.registry import ROOT
+from harness.runner import Runner, Settings
 
 
 @pytest.fixture(scope="module")
 def record():
-    from conftest import planned
-
-    from harness.runner import Runner, Settings
-
     os.environ["XLA_FLAGS"] = "--xla_dump_hlo_as_text=false"
     try:
         with Runner(Settings(), "test") as runner:
@@ -61,8 +60,6 @@ def test_worker_tells_versions_flags_and_threads_it_ran_with(record):
     assert seen["free_host_bytes"] > 0
 
 
-def test_no_record_names_this_machine_s_host_or_user(record):
-    import msgspec
-
+def test_record_names_no_path_of_this_machine(record):
     content = msgspec.json.encode(record).decode()
     assert str(ROOT) not in content

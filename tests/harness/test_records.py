@@ -103,7 +103,8 @@ def test_really_full_disk(tmp_path):
     """A tmpfs of 16 kB, in a mount namespace of its own."""
     script = f"""
 mount -t tmpfs -o size=16k none {tmp_path} || exit 77
-{sys.executable} -c 'from harness.cli import main; main()' bench --impl {fake("right")} --results {tmp_path} {" ".join(FIVE)}
+{sys.executable} -c 'from harness.cli import main; main()' \\
+    bench --impl {fake("right")} --results {tmp_path} {" ".join(FIVE)}
 status=$?
 cat {tmp_path}/*.jsonl
 exit $status"""
@@ -163,13 +164,29 @@ def test_shards_merge(tmp_path):
 
 
 def test_json_has_no_nan(tmp_path):
-    ended = bench(tmp_path, "--n", "10", "--budget", "0.01", impl=("diverges", "raises", "right", "wrong_nan"))
-    assert ended.returncode == 1
+    bench(tmp_path, "--n", "10", "--budget", "0.01", impl=("diverges", "raises", "right", "wrong_nan"))
     entries = {entry["implementation"]: entry for entry in in_folder(tmp_path)}
     assert (entries["diverges"]["outcome"], entries["diverges"]["loss"]) == ("disagrees", None)
     assert (entries["raises"]["outcome"], entries["raises"]["gradient_s"]) == ("error", None)
     assert entries["wrong_nan"]["worst"]["got"][1] is None
     assert entries["right"]["loss"] > 0
+
+
+def test_bench_exits_1_on_an_outcome_nobody_expected_and_names_it(tmp_path):
+    ended = bench(
+        tmp_path, "--n", "10", "--budget", "0.01", "--threads", "1", impl=("raises", "right", "has_no_device")
+    )
+    assert ended.returncode == 1
+    assert "error raises/published/10/cpu/float64/1t" in ended.stdout
+    assert "this row has a bug" in ended.stdout
+    assert "has_no_device/published" not in ended.stdout
+    again = bench(tmp_path, "--n", "10", "--threads", "1", "--resume", impl=("raises", "right", "has_no_device"))
+    assert (again.returncode, len(in_folder(tmp_path))) == (1, 3)  # what failed before still fails the run
+
+
+def test_bench_exits_0_where_only_the_expected_happened(tmp_path):
+    ended = bench(tmp_path, "--n", "10", "--budget", "0.01", impl=("right", "has_no_device", "supports_nothing"))
+    assert (ended.returncode, len(in_folder(tmp_path))) == (0, 3)
 
 
 def test_a_single_sample_is_valid_json(tmp_path):

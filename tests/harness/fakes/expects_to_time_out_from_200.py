@@ -1,4 +1,5 @@
 import times_out_from_200
+
 from harness.protocol import Support
 
 

@@ -1,5 +1,6 @@
-from harness.protocol import UnavailableError
 from right import Right
+
+from harness.protocol import UnavailableError
 
 
 class Fake(Right):

@@ -1,5 +1,6 @@
-from harness.protocol import Description
 from right import Right
+
+from harness.protocol import Description
 
 
 class Fake(Right):

@@ -1,5 +1,6 @@
-from harness.protocol import CapacityOverflowError
 from right import Right
+
+from harness.protocol import CapacityOverflowError
 
 
 class Fake(Right):

@@ -1,5 +1,6 @@
-from harness.problem import InvalidPositionsError
 from right import Right
+
+from harness.problem import InvalidPositionsError
 
 
 class Fake(Right):

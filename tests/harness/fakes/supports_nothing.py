@@ -1,5 +1,6 @@
-from harness.protocol import Support
 from right import Right
+
+from harness.protocol import Support
 
 
 class Fake(Right):
