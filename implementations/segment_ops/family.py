@@ -6,7 +6,7 @@ reads the value of its segment.
 
     ia->sa       segmented sum          sa->ia       gather
     ia,ia->s     segmented dot          ia,s->ia     segmented scale
-    ia,sab->ib   segmented matvec       ia,ib->sab   segmented outer product
+    ib,sba->ia   segmented matvec       ia,ib->sab   segmented outer product
 
 A term is linear in each operand, and `sum(result * cotangent)` treats operands and cotangent alike. So two rules
 give every derivative of every order, and never leave the family:
@@ -33,7 +33,7 @@ FORMULAS: Mapping[str, Mapping[int, str]] = {
     "segmented_dot": {1: "i,i->s", 2: "ia,ia->s"},
     "segmented_mul": {1: "i,s->i", 2: "ia,s->ia"},
     "segmented_rms_norm": {2: "ia,ia->s"},
-    "segmented_matvec": {2: "ia,sab->ib"},
+    "segmented_matvec": {2: "ib,sba->ia"},
 }
 """Public operation -> rank of its first operand -> the product it is made of."""
 
@@ -58,6 +58,8 @@ class Term(NamedTuple):
         return self.subscripts.split("->")[1]
 
 
+_COMPONENTS_ONLY = str.maketrans("", "", "is")
+
 Output = tuple[Term, ...]
 Program = tuple[Output, ...]
 
@@ -66,12 +68,15 @@ COUNT: Output = (Term("->s", ()),)
 
 
 def make_term(factors: Sequence[tuple[str, int]], result: str) -> Term:
-    """The term with these factors in its one normal form: factors in order, components named a, b as they appear."""
-    factors = sorted(factors)
-    subscripts = ",".join(subscript for subscript, _ in factors) + "->" + result
-    components = dict.fromkeys(letter for letter in subscripts if letter.isalpha() and letter not in "is")
-    names = str.maketrans(dict(zip(components, "ab", strict=False)))
-    return Term(subscripts.translate(names), tuple(position for _, position in factors))
+    """The term with these factors in its one normal form: components named as in the result, factors in order.
+
+    Terms that are added up must name the components of their result alike.
+    """
+    letters = "".join([result, *(subscript for subscript, _ in factors)])
+    names = str.maketrans(dict(zip(dict.fromkeys(letters.translate(_COMPONENTS_ONLY)), "ab", strict=False)))
+    factors = sorted((subscript.translate(names), position) for subscript, position in factors)
+    subscripts = ",".join(subscript for subscript, _ in factors)
+    return Term(f"{subscripts}->{result.translate(names)}", tuple(position for _, position in factors))
 
 
 def subscripts_of_operands(program: Program) -> list[str]:

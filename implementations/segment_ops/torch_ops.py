@@ -26,7 +26,6 @@ from torch.autograd import forward_ad
 from implementations.segment_ops import family, kernels
 from implementations.segment_ops.family import COUNT, Program, Term
 
-
 # -- the operator ------------------------------------------------------------------------------------------------------
 
 
