@@ -56,7 +56,7 @@ def _ask(implementation: str) -> Availability:
         ended = supervise(
             "harness.describe",
             implementation,
-            environment=child_environment(case, 1, Path(private)),
+            environment=child_environment(case, 1, Path(private), Path(private)),
             limit_s=_LIMIT_S,
             memory_limit_bytes=_MEMORY_LIMIT_BYTES,
         )

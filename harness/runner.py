@@ -140,10 +140,12 @@ class Runner:
         )
         used = measure.cuda_used_bytes() if case.device == "cuda" else None
         with tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True) as private:
+            # compile times want cold caches; a check has none, and its cases come one after the other
+            caches = Path(private if self.settings.budget_s is not None else self._folder.name) / "caches"
             ended = supervise(
                 "harness.worker",
                 request=msgspec.json.encode(request),
-                environment=child_environment(case, len(cores), Path(private)),
+                environment=child_environment(case, len(cores), Path(private), caches),
                 cores=cores,
                 limit_s=self.settings.limit_s,
                 memory_limit_bytes=self.memory_limit,
@@ -263,13 +265,14 @@ class _Heard:
         return True
 
 
-def child_environment(case: Case, threads: int, private: Path) -> dict[str, str]:
+def child_environment(case: Case, threads: int, private: Path, caches: Path) -> dict[str, str]:
     """The whole environment of a worker, complete before its interpreter starts.
 
     Args:
         case: what it will run.
         threads: cores it will run on.
-        private: an empty folder of its own for kernel caches and temporary files.
+        private: an empty folder of its own for temporary files.
+        caches: for kernel caches; no other process uses it at the same time.
     """
     platforms = "cpu" if case.device == "cpu" else "cuda,cpu"
     environment = {
@@ -277,11 +280,11 @@ def child_environment(case: Case, threads: int, private: Path) -> dict[str, str]
         **dict.fromkeys(_THREAD_VARIABLES, str(threads)),
         "JAX_PLATFORMS": platforms,
         "JAX_ENABLE_COMPILATION_CACHE": "false",
-        "NUMBA_CACHE_DIR": str(private / "numba"),
+        "NUMBA_CACHE_DIR": str(caches / "numba"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TMPDIR": str(private),
-        "WARP_CACHE_PATH": str(private / "warp"),
+        "WARP_CACHE_PATH": str(caches / "warp"),
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
     if case.device == "cpu":
