@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import platform
 import re
@@ -200,11 +199,13 @@ def machine_name() -> str:
 
 def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Installed version of each package, without importing it."""
+    from importlib import metadata  # here, because workers do without it
+
     versions = {}
     for package in packages:
         try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
             continue
     return versions
 

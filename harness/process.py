@@ -177,7 +177,9 @@ class _Watched:
     def _read(self, timeout_s: float) -> bool:
         """Take what has arrived; whether there was any."""
         if not self.selector.get_map():
-            time.sleep(timeout_s)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout_s)
+            return False
         arrived = False
         for key, _ in self.selector.select(timeout_s):
             chunk = os.read(key.fd, 1 << 20)
