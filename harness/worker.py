@@ -117,6 +117,23 @@ class Worker:
     def _single(self, row: type[Implementation], reference: Reference) -> Result:
         """The only input of a scenario: check it, then time it where asked."""
         level, driver_level = measure.resident_bytes(), measure.cuda_used_bytes()
+        built, x, seconds = self._built(row, reference)
+        self._send(phase="check")
+        result, self.gradient = checked(built, reference, self.case)
+        result.build_s, result.compile_forward_s, result.compile_gradient_s = seconds
+        result.search_slots, result.capacity = built.search_slots(x), built.capacity
+        stalls = self._time(built, reference, result, level) if self.request.budget_s is not None else 0
+        if self.case.device == "cuda" and driver_level is not None:
+            result.driver_device_bytes = max(0, (measure.cuda_used_bytes() or 0) - driver_level)
+        result.peak_device_bytes = built.peak_device_bytes()
+        result.reallocations = built.reallocations
+        result.recompilations = built.recompilations + stalls
+        return result
+
+    def _built(
+        self, row: type[Implementation], reference: Reference
+    ) -> tuple[Implementation, Array, tuple[float, float, float]]:
+        """The row and its positions on the device, and the seconds of build, forward and gradient compilation."""
         self._send(phase="build")
         start = time.perf_counter()
         built = _build(row, reference, self.case)
@@ -124,23 +141,9 @@ class Worker:
         built.wait(x)
         build_s = time.perf_counter() - start
         self._send(phase="compile")
-        compile_forward_s = measure.seconds(lambda: built.compile_forward(x))
-        compile_gradient_s = measure.seconds(lambda: built.compile_gradient(x))
-        self._send(phase="check")
-        result, self.gradient = checked(built, reference, self.case)
-        result.build_s = build_s
-        result.compile_forward_s, result.compile_gradient_s = compile_forward_s, compile_gradient_s
-        result.search_slots, result.capacity = built.search_slots(x), built.capacity
-        result.recompilations = 0
-        if self.request.budget_s is not None:
-            self._time(built, reference, result, level)
-            used = measure.cuda_used_bytes()
-            if self.case.device == "cuda" and used is not None and driver_level is not None:
-                result.driver_device_bytes = max(0, used - driver_level)
-        result.peak_device_bytes = built.peak_device_bytes()
-        result.reallocations = built.reallocations
-        result.recompilations += built.recompilations
-        return result
+        forward_s = measure.seconds(lambda: built.compile_forward(x))
+        gradient_s = measure.seconds(lambda: built.compile_gradient(x))
+        return built, x, (build_s, forward_s, gradient_s)
 
     def _several(self, row: type[Implementation], references: list[Reference]) -> Result:
         """Many small inputs in one process: each is built and checked; the result is the worst one's."""
@@ -160,11 +163,14 @@ class Worker:
         worst.reason = f"{len(references)} inputs"
         return worst
 
-    def _time(self, built: Implementation, reference: Reference, result: Result, level: int) -> None:
+    def _time(self, built: Implementation, reference: Reference, result: Result, level: int) -> int:
         """Time forward and gradient on permuted copies of the positions, then check once more.
 
         Args:
             level: resident bytes before the build.
+
+        Returns:
+            How many samples look like a compilation.
         """
         budget_s = self.request.budget_s
         assert budget_s is not None
@@ -186,24 +192,13 @@ class Worker:
         self._send(phase="check again")
         order = orders[(len(gradient.seconds) - 1) % PERMUTATIONS]
         _require_still_right(built, reference, self.case, (last_loss, last_gradient, order), result)
-        self._require_possible(forward, result)
-        self._require_possible(gradient, result)
+        _require_possible(forward, self.case, result)
+        _require_possible(gradient, self.case, result)
         result.forward_s, result.forward_iqr_s, result.forward_samples_s = forward.median, forward.iqr, forward.seconds
         result.gradient_s, result.gradient_iqr_s = gradient.median, gradient.iqr
         result.gradient_samples_s = gradient.seconds
         result.noisy = max(forward.spread, gradient.spread) > measure.NOISY_SPREAD
-        result.recompilations = forward.stalls + gradient.stalls
-
-    def _require_possible(self, samples: measure.Samples, result: Result) -> None:
-        """Refuse a time no machine needs so little for."""
-        units = _parallel_units(self.case)
-        slots = result.pair_slots or 0
-        if samples.below_floor(slots, units):
-            _refuse(
-                "error",
-                f"a sample took {min(samples.seconds):.3g} s for {slots} pair slots on {units} cores: below the floor "
-                f"of {measure.FLOOR_S_PER_SLOT:.2g} s per slot and core, so not all of it was done",
-            )
+        return forward.stalls + gradient.stalls
 
     def _send(self, **fields: Any) -> None:
         self.channel.write(msgspec.json.encode(Message(**fields)) + b"\n")
@@ -278,6 +273,17 @@ def _require_still_right(
     moved = reference.positions + _move(reference, _FAR_AWAY)
     if reference.gradient.any() and built.to_numpy(built.loss(built.to_device(moved))) == built.to_numpy(loss):
         _refuse("disagrees", f"{where}: the loss is the same for other positions")
+
+
+def _require_possible(samples: measure.Samples, case: Case, result: Result) -> None:
+    """Refuse a time in which no machine evaluates that many pair slots."""
+    units, slots = _parallel_units(case), result.pair_slots or 0
+    if samples.below_floor(slots, units):
+        _refuse(
+            "error",
+            f"a sample took {min(samples.seconds):.3g} s for {slots} pair slots on {units} cores: below the floor "
+            f"of {measure.FLOOR_S_PER_SLOT:.2g} s per slot and core, so not all of it was done",
+        )
 
 
 def _require_on_device(built: Implementation, case: Case, *outputs: Array) -> None:

@@ -1,0 +1,4 @@
+import os
+
+os.write(2, b"first words\nthe last words\n")
+os.abort()
