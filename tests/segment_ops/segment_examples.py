@@ -1,4 +1,4 @@
-"""Inputs of each operation, and the plain formulas to compare with, written with NumPy-like calls of either framework."""
+"""Inputs of each operation, and how results are compared."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def with_width(shapes, width):
 
 
 def worst(got, expected):
-    """The largest difference of two lists of arrays, over the largest value expected (1 if that is smaller); NaN if any is."""
+    """The largest difference of two lists of arrays over the largest expected value, at least 1; NaN if any."""
     assert len(got) == len(expected)
     worst = 0.0
     for a, b in zip(got, expected, strict=True):
