@@ -206,6 +206,11 @@ def main_settings(items: Iterable[Entry]) -> list[Setting]:
     return list(first.values())
 
 
+def plotted_settings(items: Sequence[Entry]) -> list[Setting]:
+    """Those of the main settings where anything was timed: each has its figures."""
+    return [setting for setting in main_settings(items) if any(e.timed for e in pick(items, **setting._asdict()))]
+
+
 def _order(setting: Setting) -> tuple[object, ...]:
     return (
         setting.machine,

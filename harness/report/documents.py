@@ -133,7 +133,7 @@ def _unit(setting: Setting, here: Sequence[Entry], records: Iterable[Record]) ->
     own = by_n(pick(here, **setting._asdict()))
     yield f"## {heading(setting)}"
     yield f"*Measured {tables.dates(e.record for e in here)}; commit {tables.commits(e.record for e in here)}.*"
-    for kind, caption in FIGURES.items():
+    for kind, caption in FIGURES.items() if any(e.timed for e in pick(here, **setting._asdict())) else ():
         yield f"![{caption}, {heading(setting)}](figures/{kind}-{slug(setting)}.svg)"
     yield "### Same gradient from all"
     for n, entries in own.items():

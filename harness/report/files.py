@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.records import Record, write_atomically
 from harness.report import documents, findings
-from harness.report.data import Entry, Setting, entries, main_settings, pick
+from harness.report.data import Entry, Setting, entries, pick, plotted_settings
 from harness.report.text import one_line
 
 README = "README.md"
@@ -45,7 +45,7 @@ def write(records: Sequence[Record], out: Path) -> None:
     made = entries(records)
     for path, content in _texts(records, made, out).items():
         write_atomically(path, content.encode())
-    for setting in main_settings(made):
+    for setting in plotted_settings(made):
         for kind in documents.FIGURES:
             figure = figures.figure(kind, setting, made)
             for form in ("svg", "png"):
@@ -69,7 +69,7 @@ def stale(records: Sequence[Record], out: Path) -> list[str]:
     ]
     figures = [
         _figure_path(out, kind, s, form)
-        for s in main_settings(made)
+        for s in plotted_settings(made)
         for kind in documents.FIGURES
         for form in ("svg", "png")
     ]
@@ -79,7 +79,7 @@ def stale(records: Sequence[Record], out: Path) -> list[str]:
 def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path) -> dict[Path, str]:
     """Every text file that `stale` compares, by path."""
     texts = {out / "report.md": documents.report(records, made), out / "findings.md": findings.markdown(made)}
-    for setting in main_settings(made):
+    for setting in plotted_settings(made):
         texts[out / "data" / f"{documents.slug(setting)}.csv"] = _csv(pick(made, **setting._asdict()))
     readme = out.parent / README
     if readme.is_file():

@@ -53,8 +53,7 @@ const shown = (value) => (Number.isInteger(value) ? whole.format(value) : String
 async function drawTable() {
   const { default: DataTable } = await import(await unpacked("datatables"));
   const escaped = DataTable.render.text().display;
-  const columns = content.columns.map(({ title, numeric }, k) => ({
-    title,
+  const columns = content.columns.map(({ numeric }, k) => ({
     data: k,
     type: numeric ? "num" : "string",
     className: numeric ? "dt-right" : "dt-left",
@@ -63,7 +62,6 @@ async function drawTable() {
       if (value === null) return use === "display" ? "–" : "";
       return use === "display" ? (numeric ? shown(value) : escaped(value)) : value;
     },
-    columnControl: [{ target: 1, content: ["search"] }],
   }));
   const outcome = content.columns.findIndex(({ title }) => title === "outcome");
   new DataTable("#records", {
@@ -72,8 +70,7 @@ async function drawTable() {
     order: [],
     autoWidth: false,
     pageLength: 25,
-    columnControl: [{ target: 0, content: ["order"] }],
-    ordering: { indicators: false, handler: true },
+    columnControl: [{ target: 1, content: ["search"] }],
     createdRow: (row, data) => row.children[outcome].classList.toggle("failed", data[outcome] !== "ok"),
   });
 }

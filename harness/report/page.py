@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import html
+import math
 from collections.abc import Callable, Sequence
 from importlib import resources
 from string import Template
@@ -83,7 +84,7 @@ def page(records: Sequence[Record], entries: Sequence[Entry]) -> str:
         entries: made from the records; the figures show them.
     """
     settings = [s for s in by_setting(entries) if any(e.timed for e in pick(entries, **s._asdict()))]
-    content = {
+    content: dict[str, Any] = {
         "columns": [{"title": name, "numeric": name in _NUMERIC} for name in _COLUMNS],
         "rows": [[value(record) for value in _COLUMNS.values()] for record in records],
         "figures": {kind: _figure(kind, settings, entries) for kind in FIGURES if settings},
@@ -98,6 +99,7 @@ def page(records: Sequence[Record], entries: Sequence[Entry]) -> str:
         datatables=_packed(_resource("itables", "html/dt_bundle.js")),
         content=msgspec.json.encode(content).decode().replace("</", "<\\/"),
         machines="".join(f"<li>{html.escape(line)}</li>" for line in _machines(records)),
+        headings="".join(f"<th>{html.escape(name)}</th>" for name in _COLUMNS),
         figures="".join(f'<div class="figure" id="{kind}"></div>' for kind in content["figures"]),
     )
 
@@ -127,6 +129,8 @@ def _figure(kind: str, settings: Sequence[Setting], entries: Sequence[Entry]) ->
         trace.visible = owner == settings[0]
     figure.update_xaxes(type="log", title="particles N", exponentformat="none", dtick=1)
     figure.update_yaxes(type="log", tickformat="~s" if panels[0].unit else "~g", ticksuffix=panels[0].unit)
+    if panels[0].unit and _decades(panels, entries) > 1.5:
+        figure.update_yaxes(dtick=1)
     figure.update_layout(
         title={
             "text": _title(kind, settings[0], entries),
@@ -137,11 +141,17 @@ def _figure(kind: str, settings: Sequence[Setting], entries: Sequence[Entry]) ->
             "pad": {"t": 14},
         },
         updatemenus=[_menu(kind, settings, owners, entries)] if len(settings) > 1 else [],
-        legend={"font": {"size": 11}, "title": {"text": "dashed: hand-written adjoint"}},
+        legend={"font": {"size": 11}, "tracegroupgap": 0, "title": {"text": "dashed: hand-written adjoint"}},
         margin={"l": 60, "r": 20, "t": 110, "b": 50},
         template=None,
     )
     return msgspec.Raw(figure.to_json().encode())
+
+
+def _decades(panels: Sequence[Panel], entries: Sequence[Entry]) -> float:
+    """Powers of ten that the values span."""
+    values = [value for panel in panels for entry in entries if (value := panel.value(entry))]
+    return math.log10(max(values) / min(values)) if values else 0.0
 
 
 def _menu(

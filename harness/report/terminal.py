@@ -117,7 +117,7 @@ def _table(title: str, columns: text.Columns[Entry], shown: Sequence[Entry]) -> 
 def _empty(title: str, headers: Iterable[str]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for k, header in enumerate(headers):
-        table.add_column(header, justify="left" if k == 0 else "right", overflow="fold")
+        table.add_column(header, justify="left" if k == 0 else "right", no_wrap=k == 0, overflow="fold")
     return table
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import pytest
+import numpy as np
 
 from harness.protocol import Case, Description
 from harness.records import Record, case_id
-
-Factory = Callable[..., Record]
 
 PROCESSOR = "Imagined CPU @ 3 GHz"
 
@@ -98,8 +95,6 @@ def make_record(
 
 
 def timings(forward: list[float], gradient: list[float]) -> dict[str, Any]:
-    import numpy as np
-
     found: dict[str, Any] = {}
     for name, samples in (("forward", forward), ("gradient", gradient)):
         low, high = np.percentile(samples, (25, 75))
@@ -109,8 +104,3 @@ def timings(forward: list[float], gradient: list[float]) -> dict[str, Any]:
             f"{name}_iqr_s": float(high - low),
         }
     return found
-
-
-@pytest.fixture
-def record() -> Factory:
-    return make_record

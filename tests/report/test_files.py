@@ -1,0 +1,158 @@
+"""What is written follows from the records alone, and `stale` names every text that does not."""
+
+from __future__ import annotations
+
+import csv
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+from made_up import make_record
+
+from harness.report import stale, write
+
+README = """# Project
+<!-- pairgrad:begin timing -->
+<!-- pairgrad:end timing -->
+<!-- pairgrad:begin agreement -->
+<!-- pairgrad:end agreement -->
+<!-- pairgrad:begin figure -->
+<!-- pairgrad:end figure -->
+"""
+SLUG = "imagined-cpu-3-ghz-2-cores"
+
+
+def records():
+    rows = ("warp_adjoint", "jax_neighbor_list")
+    found = [make_record(row, n) for row in rows for n in (1000, 10_000)]
+    return [*found, make_record("torch_index_add", 10_000, outcome="out-of-memory-host", reason="ended at 9 GB")]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    root = tmp_path_factory.mktemp("project")
+    (root / "README.md").write_text(README)
+    write(records(), root / "reports")
+    return root
+
+
+def files(root):
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_everything_is_written(written):
+    figures = {
+        f"reports/figures/{kind}-{SLUG}.{form}"
+        for kind in ("time", "particle", "memory", "slots")
+        for form in ("svg", "png")
+    }
+    texts = {"README.md", "reports/report.md", "reports/findings.md", "reports/index.html", f"reports/data/{SLUG}.csv"}
+    assert set(files(written)) == figures | texts
+
+
+def test_writing_again_gives_the_same_bytes(written, tmp_path):
+    (tmp_path / "README.md").write_text(README)
+    write(records(), tmp_path / "reports")
+    assert files(tmp_path) == files(written)
+
+
+def test_links_and_images_lead_somewhere(written):
+    import re
+
+    for page in (written / "README.md", written / "reports" / "report.md"):
+        targets = re.findall(r"\]\(([^)]+)\)", page.read_text())
+        assert targets
+        assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def test_readme_shows_table_and_figure(written):
+    page = (written / "README.md").read_text()
+    assert "N = 10,000" in page
+    assert "**out-of-memory-host**: ended at 9 GB" in page
+    assert f"(reports/figures/time-{SLUG}.svg)" in page
+    assert "7526.066606" in page
+
+
+def test_plotted_data_leaves_missing_fields_empty(written):
+    with (written / "reports" / "data" / f"{SLUG}.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    (failed,) = [row for row in rows if row["outcome"] != "ok"]
+    assert (failed["implementation"], failed["gradient_s"], failed["peak_bytes"]) == ("torch_index_add", "", "")
+    (ok,) = [row for row in rows if (row["implementation"], row["n"]) == ("warp_adjoint", "1000")]
+    assert float(ok["gradient_s"]) == pytest.approx(0.003)
+
+
+def test_figures_carry_no_date_and_name_the_failure(written):
+    svg = (written / "reports" / "figures" / f"time-{SLUG}.svg").read_text()
+    ET.fromstring(svg)
+    assert "<dc:date>" not in svg
+    assert "Not plotted" in svg
+
+
+def test_the_pages_content_is_strict_json(written):
+    page = (written / "reports" / "index.html").read_text()
+    start = page.index(">", page.index('id="content"')) + 1
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    content = json.loads(page[start : page.index("</script>", start)], parse_constant=refuse)
+    assert len(content["rows"]) == 5
+
+
+@pytest.fixture
+def copy(written, tmp_path):
+    for name, content in files(written).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def test_fresh_reports_are_not_stale(copy):
+    assert stale(records(), copy / "reports") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("reports/report.md", "3.00 ms", "2.00 ms"),
+        ("reports/findings.md", "not measured", "borne out"),
+        (f"reports/data/{SLUG}.csv", "0.003,", "0.002,"),
+        ("README.md", "30.0 ms", "20.0 ms"),
+    ],
+)
+def test_an_edited_number_is_stale(copy, name, old, new):
+    page = (copy / name).read_text()
+    assert old in page
+    (copy / name).write_text(page.replace(old, new, 1))
+    (found,) = stale(records(), copy / "reports")
+    assert found.startswith(str(copy / name))
+    assert "line" in found
+
+
+def test_a_changed_record_is_stale(copy):
+    changed = records()
+    changed[0] = make_record("warp_adjoint", 1000, gradient=[0.004] * 5)
+    named = {line.split(": ")[0].rsplit("/", 1)[-1] for line in stale(changed, copy / "reports")}
+    assert named == {"report.md", f"{SLUG}.csv"}
+
+
+def test_missing_files_are_stale(copy):
+    (copy / "reports" / "findings.md").unlink()
+    (copy / "reports" / "figures" / f"time-{SLUG}.png").unlink()
+    assert [line.rsplit("/", 1)[-1] for line in stale(records(), copy / "reports")] == [
+        "findings.md: missing",
+        f"time-{SLUG}.png: missing",
+    ]
+
+
+def test_image_bytes_and_the_page_are_not_compared(copy):
+    (copy / "reports" / "figures" / f"time-{SLUG}.svg").write_text("<svg/>")
+    (copy / "reports" / "index.html").write_text("")
+    assert stale(records(), copy / "reports") == []
+
+
+def test_records_without_timings_make_a_report_without_figures(tmp_path):
+    write([make_record(outcome="unavailable", reason="no wheel")], tmp_path / "reports")
+    assert not list((tmp_path / "reports").rglob("*.svg"))
+    assert "cpu: not measured" in (tmp_path / "reports" / "report.md").read_text()

@@ -1,0 +1,110 @@
+# ruff: noqa: RUF001
+"""What the commands print: whole names within 100 columns, failures with reasons, no colours under NO_COLOR."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from made_up import make_record
+from rich.console import Console, Group
+
+from harness.compare import compare
+from harness.describe import Availability
+from harness.report import terminal
+
+
+def printed(*parts, width=100, **options):
+    console = Console(file=io.StringIO(), width=width, **options)
+    console.print(Group(*parts))
+    return console.file.getvalue()
+
+
+def lines_with(page, words):
+    return [line for line in page.splitlines() if words in line]
+
+
+def bench():
+    rows = [
+        make_record("enzyme_loops_threads", 1_000_000),
+        make_record("jax_cell_list_adjoint", 1_000_000, gradient=[9.0] * 5),
+    ]
+    reason = "ended at 21.60 GB, limit 21.60 GB, during gradient"
+    return [*rows, make_record("torch_index_add", 1_000_000, outcome="out-of-memory-device", reason=reason)]
+
+
+def test_timing_table_by_hand():
+    page = printed(*terminal.timing_tables(bench()))
+    (line,) = lines_with(page, "jax_cell_list_adjoint")
+    assert " ".join(line.split()) == "jax_cell_list_adjoint 1.00 s 9.00 s 9.00× 3.00× 93.0 M 1.50 s 100 MB ok"
+    assert lines_with(page, "N = 1,000,000: published input, float64, 2 threads, CPU")
+    assert lines_with(page, "study: JAX")
+
+
+def test_failures_come_last_with_their_reason():
+    page = printed(*terminal.timing_tables(bench()))
+    order = [page.index(name) for name in ("enzyme_loops_threads", "jax_cell_list_adjoint", "torch_index_add")]
+    assert order == sorted(order)
+    assert "torch_index_add: out-of-memory-device: ended at 21.60 GB" in page
+
+
+def test_rows_that_fail_alike_share_a_line():
+    records = [make_record(name, outcome="unavailable", reason="no CUDA device") for name in ("a", "b")]
+    assert lines_with(printed(terminal.agreement_table(records)), "a, b: unavailable: no CUDA device")
+
+
+def test_agreement_table_is_the_studys():
+    page = printed(terminal.agreement_table([make_record()]))
+    (ours,) = lines_with(page, "warp_adjoint")
+    assert ours.split() == ["warp_adjoint", "12476.361742879", "7526.066606", "6.6e-16", "ok"]
+    (study,) = lines_with(page, "study: Reactant.jl")
+    assert study.split()[2:] == ["12476.3617428792", "7526.066606", "6.6e-16"]
+
+
+def test_hard_inputs_are_named_so():
+    page = printed(terminal.agreement_table([make_record(scenario="hard", n=0, reason="30 inputs")]))
+    assert "Same gradient from all: hard inputs, float64, cpu" in page
+    assert "study" not in page
+
+
+def test_comparison_names_verdict_figures_and_reason():
+    comparisons = compare([make_record(gradient=[1.0] * 5)], [make_record(gradient=[2.0] * 5)])
+    comparisons += compare([make_record()], [make_record(threads=1)])
+    page = printed(terminal.comparison_table(comparisons), width=160)
+    (slower,) = lines_with(page, "slower")
+    assert "1.00 s → 2.00 s (2.00×)" in slower
+    assert lines_with(page, "threads (2, 1)")
+
+
+def test_availability():
+    described = Availability(name="a", description=make_record().description, missing={"cpu": None})
+    page = printed(terminal.availability_table([described, Availability(name="b", problem="ImportError: no warp")]))
+    (a,), (b,) = lines_with(page, "Title of warp_adjoint"), lines_with(page, "ImportError: no warp")
+    assert a.split()[-2:] == ["yes", "no"]
+    assert b.split()[-2:] == ["–", "–"]
+
+
+def everything():
+    missing = "no CUDA device: this machine has no NVIDIA driver that nvidia-ml-py can load"
+    rows = [Availability(name="enzyme_loops_threads", description=make_record().description, missing={"cpu": missing})]
+    compared = compare(bench(), [make_record("enzyme_loops_threads", 1_000_000, processor="Another " * 12)])
+    return [
+        *terminal.timing_tables(bench()),
+        terminal.agreement_table(bench()),
+        terminal.availability_table(rows),
+        terminal.comparison_table(compared),
+    ]
+
+
+def test_everything_fits_100_columns_and_no_name_is_broken():
+    page = printed(*everything())
+    assert max(map(len, page.splitlines())) <= 100
+    for name in ("enzyme_loops_threads", "jax_cell_list_adjoint"):
+        assert name in page
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("1", False), ("", True)])
+def test_no_color_is_honoured(monkeypatch, no_color, coloured):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    page = printed(*everything(), force_terminal=True, color_system="standard")
+    assert ("\x1b[31m" in page) == coloured
