@@ -52,7 +52,7 @@ def report(records: Sequence[Record], entries: Sequence[Entry]) -> str:
     for setting in main_settings(entries):
         here = [e for e in entries if (e.setting.machine, e.setting.unit) == (setting.machine, setting.unit)]
         if any(e.timed or e.record.outcome != "unavailable" for e in here):
-            parts += _unit(setting, here, records)
+            parts += _unit(setting, here)
     measured = {e.setting.device for e in entries if e.timed}
     for device in ("cpu", "cuda"):
         if device not in measured:
@@ -71,18 +71,18 @@ def describe(setting: Setting) -> str:
     return f"{setting.scenario} input, {setting.dtype}" + (f", {threads}" if setting.device == "cpu" else "")
 
 
-def provenance(setting: Setting, records: Iterable[Record], entries: Iterable[Entry]) -> str:
-    """Machine, dates and commits of some entries, for the line under a table."""
+def provenance(setting: Setting, entries: Iterable[Entry]) -> str:
+    """Machine, setting, dates and commits of some entries, for the line under a table."""
     found = [e.record for e in entries]
-    return f"{heading(setting)}; measured {tables.dates(found)}; commit {tables.commits(found)}"
+    where = f"{heading(setting)}; {describe(setting)}"
+    return f"{where}; measured {tables.dates(found)}; commit {tables.commits(found)}"
 
 
-def readme_blocks(records: Sequence[Record], entries: Sequence[Entry], folder: PurePosixPath) -> dict[str, str]:
+def readme_blocks(entries: Sequence[Entry], folder: PurePosixPath) -> dict[str, str]:
     """What a README shows: the agreement, the largest timing table and the time figure of the first machine's CPU.
 
     Args:
-        records: all of them.
-        entries: made from the records.
+        entries: made from all records.
         folder: of the reports, relative to the README.
 
     Returns:
@@ -94,7 +94,7 @@ def readme_blocks(records: Sequence[Record], entries: Sequence[Entry], folder: P
         return dict.fromkeys(("agreement", "timing", "figure"), text.DASH)
     largest = max(sizes)
     everything = by_n(pick(entries, **setting._asdict()))
-    source = f"*{provenance(setting, records, everything[largest])}. {describe(setting)}.*"
+    source = f"*{provenance(setting, everything[largest])}.*"
     image = folder / "figures" / f"time-{slug(setting)}.svg"
     checked = everything.get(AGREEMENT_N, [])
     return {
@@ -128,7 +128,7 @@ def refresh_marked(page: str, blocks: Mapping[str, str]) -> str:
     return refreshed
 
 
-def _unit(setting: Setting, here: Sequence[Entry], records: Iterable[Record]) -> Iterator[str]:
+def _unit(setting: Setting, here: Sequence[Entry]) -> Iterator[str]:
     """The section of one machine's CPU or accelerator."""
     own = by_n(pick(here, **setting._asdict()))
     yield f"## {heading(setting)}"

@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, FuncFormatter
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
 from harness.report import tables
 from harness.report.data import Entry, Setting, pick
@@ -20,6 +20,7 @@ from harness.report.published import PublishedTiming, published
 from harness.report.style import STUDY_COLOUR, Style, styles
 
 _RC: Any = {"svg.hashsalt": "pairgrad", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+_FEW_TICKS = 100.0  # powers of ten alone leave an axis of fewer decades than this nearly bare
 _Value = Callable[[Entry], float | None]
 
 
@@ -122,6 +123,10 @@ def _draw(axes: Axes, panel: Panel, shown: Sequence[Entry], look: dict[str, Styl
     axes.margins(x=0.12)
     axes.set(xscale="log", yscale="log", xlabel="particles N", title=panel.title)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+    low, high = axes.get_ylim()
+    if high < _FEW_TICKS * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     plain = FuncFormatter(lambda v, _: f"{v:g}")
     axes.yaxis.set_major_formatter(EngFormatter(unit=panel.unit) if panel.unit else plain)
     axes.grid(visible=True, which="major", color="#e0e0e0", linewidth=0.6)

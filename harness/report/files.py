@@ -84,7 +84,7 @@ def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path) -> dict[
     readme = out.parent / README
     if readme.is_file():
         folder = PurePosixPath(Path(os.path.relpath(out, readme.parent)).as_posix())
-        blocks = documents.readme_blocks(records, made, folder)
+        blocks = documents.readme_blocks(made, folder)
         texts[readme] = documents.refresh_marked(readme.read_text(encoding="utf-8"), blocks)
     return texts
 

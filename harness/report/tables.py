@@ -71,7 +71,7 @@ def remarks(entry: Entry, timing: bool = True) -> str:
         notes.append(f"{record.recompilations} recompilations while sampling")
     if record.reallocations:
         notes.append(f"{record.reallocations} reallocations")
-    if entry.setting.device == "cpu" and entry.setting.threads > 1 and not entry.multithreaded:
+    if timing and entry.setting.device == "cpu" and entry.setting.threads > 1 and not entry.multithreaded:
         notes.append("one thread")
     return ", ".join(notes)
 
