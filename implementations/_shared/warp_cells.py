@@ -243,7 +243,7 @@ class CellList:
 
     @classmethod
     def allocate(cls, grid: Grid, device: wp.Device, requires_grad: bool = False) -> CellList:
-        """Arrays for `build_cells`; with `requires_grad`, the coordinates have gradients."""
+        """Arrays for `sort_into_cells`; with `requires_grad`, the coordinates have gradients."""
         n, real = grid.particles, REAL[grid.dtype]
         return cls(
             cells=wp.empty(2 * n, dtype=int, device=device),

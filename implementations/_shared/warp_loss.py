@@ -6,7 +6,7 @@ The order of the sum is the same in every call, and in float32 no digit is lost 
 warp_autodiff records these kernels on its tape.
 """
 # Kernels are written in Warp's language, which its stubs type only in part.
-# mypy: disable-error-code="call-overload, index, var-annotated"
+# mypy: disable-error-code="call-overload, index, operator, var-annotated"
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def _sum_squares(residual: wp.array[Any], partial_sums: wp.array[wp.float64]) ->
 
 @wp.kernel
 def _sum_partial(partial_sums: wp.array[wp.float64], loss: wp.array[Any]) -> None:
-    """loss[0] = sum of the partial sums, by one block: no atomics, the same in every call."""
-    total = wp.float64(0.0)
+    """loss[0] = sum of the partial sums, by one block."""
+    total = wp.tile_zeros(shape=1, dtype=wp.float64)
     for first in range(0, partial_sums.shape[0], TILE):
-        total += wp.tile_sum(wp.tile_load(partial_sums, shape=TILE, offset=first))[0]
-    loss[0] = loss.dtype(total)
+        total += wp.tile_sum(wp.tile_load(partial_sums, shape=TILE, offset=first))
+    wp.tile_store(loss, wp.tile_astype(total, dtype=loss.dtype))
 
 
 @functools.cache
