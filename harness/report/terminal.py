@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.compare import Comparison
+from harness.compare import Comparison, summary
 from harness.describe import Availability
 from harness.hard_cases import HARD_SCENARIO
 from harness.protocol import DEVICES
@@ -75,24 +75,32 @@ def timing_tables(records: Iterable[Record]) -> list[RenderableType]:
     return parts
 
 
-def availability_table(rows: Iterable[Availability]) -> RenderableType:
-    """Rows, what they are, and whether they can run here on each device."""
+def availability_table(rows: Sequence[Availability]) -> RenderableType:
+    """Rows, what they are, and whether they can run here on each device; what is missing stands below."""
     table = _empty("Rows", ("name", "what it is", *DEVICES))
+    reasons: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        about = row.description.title if row.description else f"[red]{row.problem}[/]"
+        about = row.description.title if row.description else "not importable here"
         table.add_row(row.name, about, *(_availability(row, device) for device in DEVICES))
-    return table
+        for reason in (row.problem, *(f"{d}: {why}" for d, why in row.missing.items() if why)):
+            if reason:
+                reasons[reason].append(row.name)
+    return Group(table, *_reasons(reasons))
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
-    """Verdict of every case, and the medians it rests on."""
-    table = _empty("New against old", ("case", "verdict", "forward", "gradient", "why"))
+    """Verdict of every case and how its medians changed; what there is to say of a case stands below."""
+    table = _empty("New against old", ("case", "verdict", "forward", "gradient"))
+    reasons: dict[str, list[str]] = defaultdict(list)
     for c in comparisons:
-        forward, gradient = (change.words if change else text.DASH for change in (c.forward, c.gradient))
-        table.add_row(c.case_id, Text(c.verdict, style=_STYLES.get(c.verdict, "")), forward, gradient, c.reason or "")
-    return table
+        ratios = [text.times(change.ratio) if change else text.DASH for change in (c.forward, c.gradient)]
+        table.add_row(c.case_id, Text(c.verdict, style=_STYLES.get(c.verdict, "")), *ratios)
+        if c.reason:
+            reasons[c.reason].append(c.case_id)
+    return Group(table, *_reasons(reasons), Text(summary(comparisons)))
 
 
+_WORDS = frozenset({"what it is", "verdict", *DEVICES})
 _STYLES = {"slower": "red", "broken": "red", "faster": "green", "mended": "green", "ambiguous": "yellow"}
 
 
@@ -105,7 +113,7 @@ def _groups(records: Iterable[Record]) -> Iterable[tuple[Setting, int, list[Entr
 def _table(title: str, columns: text.Columns[Entry], shown: Sequence[Entry]) -> Table:
     """A table of entries; a failure keeps its line, with its outcome."""
     table = _empty(title, columns)
-    table.add_column("result")
+    table.add_column("result", overflow="fold")
     for entry in shown:
         failed = not entry.ok
         result = entry.record.outcome if failed else "noisy" if entry.record.noisy else "ok"
@@ -117,27 +125,31 @@ def _table(title: str, columns: text.Columns[Entry], shown: Sequence[Entry]) -> 
 def _empty(title: str, headers: Iterable[str]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for k, header in enumerate(headers):
-        table.add_column(header, justify="left" if k == 0 else "right", no_wrap=k == 0, overflow="fold")
+        table.add_column(
+            header, justify="left" if k == 0 or header in _WORDS else "right", no_wrap=k == 0, overflow="fold"
+        )
     return table
 
 
 def _failures(shown: Iterable[Entry]) -> list[Text]:
-    """Why each failed row failed, rows that share a reason together."""
-    reasons: Mapping[str, list[str]] = defaultdict(list)
+    """Why each failed row failed."""
+    reasons: dict[str, list[str]] = defaultdict(list)
     for entry in shown:
         if not entry.ok:
-            reasons[f"{entry.record.outcome}: {text.one_line(entry.record.reason or 'no reason given', 300)}"].append(
-                _name(entry)
-            )
+            words = text.one_line(entry.record.reason or "no reason given", 300)
+            reasons[f"{entry.record.outcome}: {words}"].append(_name(entry))
+    return _reasons(reasons)
+
+
+def _reasons(reasons: Mapping[str, Sequence[str]]) -> list[Text]:
+    """One paragraph for each reason, after the names that share it."""
     return [Text(f"{', '.join(names)}: {reason}") for reason, names in reasons.items()]
 
 
 def _availability(row: Availability, device: str) -> str:
-    if row.description is None:
+    if row.description is None or device not in row.description.devices:
         return text.DASH
-    if device not in row.description.devices:
-        return "no"
-    return row.missing.get(device) or "yes"
+    return "missing" if row.missing.get(device) else "yes"
 
 
 def _name(entry: Entry) -> str:

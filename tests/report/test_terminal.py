@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 from made_up import make_record
 from rich.console import Console, Group
@@ -71,17 +72,23 @@ def test_comparison_names_verdict_figures_and_reason():
     comparisons = compare([make_record(gradient=[1.0] * 5)], [make_record(gradient=[2.0] * 5)])
     comparisons += compare([make_record()], [make_record(threads=1)])
     page = printed(terminal.comparison_table(comparisons), width=160)
-    (slower,) = lines_with(page, "slower")
-    assert "1.00 s → 2.00 s (2.00×)" in slower
-    assert lines_with(page, "threads (2, 1)")
+    (slower,) = lines_with(page, " slower ")
+    assert slower.split() == ["warp_adjoint/published/1000/cpu/float64/2t", "slower", "1.00×", "2.00×"]
+    assert lines_with(page, "warp_adjoint/published/1000/cpu/float64/1t: not comparable: threads (2, 1)")
+    assert lines_with(page, "1 slower, 1 not comparable.")
 
 
 def test_availability():
-    described = Availability(name="a", description=make_record().description, missing={"cpu": None})
-    page = printed(terminal.availability_table([described, Availability(name="b", problem="ImportError: no warp")]))
-    (a,), (b,) = lines_with(page, "Title of warp_adjoint"), lines_with(page, "ImportError: no warp")
-    assert a.split()[-2:] == ["yes", "no"]
-    assert b.split()[-2:] == ["–", "–"]
+    missing = {"cpu": None, "cuda": "no CUDA device"}
+    description = msgspec.structs.replace(make_record().description, devices=("cpu", "cuda"))
+    rows = [Availability(name=name, description=description, missing=missing) for name in ("a", "c")]
+    cpu_only = Availability(name="d", description=make_record().description, missing={"cpu": None})
+    page = printed(
+        terminal.availability_table([*rows, cpu_only, Availability(name="b", problem="ImportError: no warp")])
+    )
+    assert [line.split()[-2:] for line in lines_with(page, "Title of")] == [["yes", "missing"]] * 2 + [["yes", "–"]]
+    assert lines_with(page, "a, c: cuda: no CUDA device")
+    assert lines_with(page, "b: ImportError: no warp")
 
 
 def everything():
