@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -209,6 +210,7 @@ def check(
 @click.option("--resume", is_flag=True, help="Run only what the folder has no record of.")
 @click.option("--shard", type=_Shard(), default=(1, 1), help="Run the I-th of K parts, for a job array.")
 @click.option("--skip/--no-skip", default=True, help="Skip larger N after an out-of-memory or a timeout (default).")
+@click.option("--within", type=click.FloatRange(min=1.0), help="Seconds for the whole run; what is left is skipped.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 def bench(
     profile: str,
@@ -221,6 +223,7 @@ def bench(
     resume: bool,
     shard: tuple[int, int],
     skip: bool,
+    within: float | None,
     dry_run: bool,
     **narrowing: tuple[Any, ...],
 ) -> None:
@@ -234,6 +237,7 @@ def bench(
         budget_s=SAMPLE_BUDGET_S.get(profile, DEFAULT_BUDGET_S) if budget is None else budget,
         limit_s=timeout,
         memory_limit_bytes=memory_limit,
+        within_s=within or math.inf,
         skip_larger=skip,
     )
     done: list[Record] = []

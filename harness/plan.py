@@ -41,9 +41,9 @@ PROFILES: dict[str, tuple[Axis, ...]] = {
     "study": (STUDY,),
     "full": (
         STUDY,
-        msgspec.structs.replace(STUDY, dtypes=("float32",)),
-        msgspec.structs.replace(STUDY, ns=(100_000, 1_000_000), threads=(1,)),
         Axis(ns=(100_000,), scenarios=("clustered",)),
+        Axis(ns=(100_000, 1_000_000), threads=(1,)),
+        Axis(ns=(100_000, 1_000_000), dtypes=("float32",)),
         Axis(
             ns=(100_000, 1_000_000),
             implementations=("jax_neighbor_list",),
@@ -55,8 +55,10 @@ PROFILES: dict[str, tuple[Axis, ...]] = {
         Axis(ns=(0,), scenarios=(HARD_SCENARIO,), dtypes=("float64", "float32")),
     ),
     "gpu": (
-        Axis(ns=(100_000, 1_000_000), devices=("cuda",)),
-        Axis(ns=(100_000, 1_000_000), devices=("cuda",), dtypes=("float32",)),
+        Axis(ns=(100_000,), devices=("cuda",)),
+        Axis(ns=(1_000_000,), devices=("cuda",)),
+        Axis(ns=(100_000,), devices=("cuda",), dtypes=("float32",)),
+        Axis(ns=(1_000_000,), devices=("cuda",), dtypes=("float32",)),
     ),
 }
 
@@ -87,8 +89,8 @@ def plan(
 ) -> list[Planned]:
     """Cases of a profile, each once per round.
 
-    Series (all of a case but its N) come in an order shuffled anew each round, always alike; N ascends within one. A
-    shard takes every count-th series.
+    Axes keep their order. Within one, series (all of a case but its N) are shuffled anew each round, always alike, and
+    N ascends within a series. A shard takes every count-th series.
 
     Args:
         profile: a key of `PROFILES`.
@@ -97,17 +99,18 @@ def plan(
         rounds: repetitions of the plan.
         shard: (index, count), index from 1.
     """
-    cases = {
-        case_id(case): case
-        for axis in PROFILES[profile]
-        for case in _cases(_narrowed(axis, narrowing), implementations)
-    }
-    ordered = sorted(cases.values(), key=lambda case: (series(case), case.n))
-    groups = [list(group) for _, group in groupby(ordered, key=series)][shard[0] - 1 :: shard[1]]
+    cases: dict[str, tuple[int, Case]] = {}
+    for index, axis in enumerate(PROFILES[profile]):
+        for case in _cases(_narrowed(axis, narrowing), implementations):
+            cases.setdefault(case_id(case), (index, case))
+    ordered = sorted(cases.values(), key=lambda each: (each[0], series(each[1]), each[1].n))
+    groups = [list(group) for _, group in groupby(ordered, key=lambda each: (each[0], series(each[1])))]
+    mine = groups[shard[0] - 1 :: shard[1]]
     planned = []
     for number in range(rounds):
-        shuffled = random.Random(ORDER_SEED + number).sample(groups, len(groups))
-        planned += [Planned(case, number) for group in shuffled for case in group]
+        shuffled = random.Random(ORDER_SEED + number).sample(mine, len(mine))
+        for group in sorted(shuffled, key=lambda group: group[0][0]):
+            planned += [Planned(case, number) for _, case in group]
     return planned
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import math
 import os
 import signal
 import tempfile
@@ -44,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         budget_s: seconds for the samples of each of forward and gradient; None checks without timing.
         limit_s: wall seconds of one case.
         memory_limit_bytes: resident bytes of one case; 0 for 90 % of what is available.
+        within_s: seconds for the whole run: no case starts later, and none goes on beyond; what is left is skipped.
         skip_larger: skip larger N of a series after an out-of-memory or a timeout.
         gradients: hand back gradients too.
     """
@@ -51,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float | None = None
     limit_s: float = DEFAULT_LIMIT_S
     memory_limit_bytes: int = 0
+    within_s: float = math.inf
     skip_larger: bool = True
     gradients: bool = False
 
@@ -84,6 +87,7 @@ class Runner:
         self.settings = settings
         self.run_id = run_id
         self.on_phase = on_phase
+        self._deadline = time.monotonic() + settings.within_s
         self.environment = measure.environment()
         self.memory_limit = settings.memory_limit_bytes or int(MEMORY_SHARE * psutil.virtual_memory().available)
         self._stopped: dict[tuple[str, int], Record] = {}
@@ -108,6 +112,9 @@ class Runner:
         if stopped is not None and self.settings.skip_larger:
             result = Result(outcome="skipped", reason=f"{stopped.outcome} at N = {stopped.n:,}")
             return Finished(self._record(planned, result, ("skipped",) if stopped.is_expected else (), case_s=None))
+        if time.monotonic() > self._deadline:
+            over = Result(outcome="skipped", reason=f"the run's {self.settings.within_s:g} s were over")
+            return Finished(self._record(planned, over, ("skipped",), case_s=None))
         self.on_phase(planned, "reference")
         references = self._reference(planned.case)
         if isinstance(references, str):
@@ -147,7 +154,7 @@ class Runner:
                 request=msgspec.json.encode(request),
                 environment=child_environment(case, len(cores), Path(private), caches),
                 cores=cores,
-                limit_s=self.settings.limit_s,
+                limit_s=self._limit_s(),
                 memory_limit_bytes=self.memory_limit,
                 on_line=on_line,
             )
@@ -160,6 +167,10 @@ class Runner:
             gradient = _gradient(ended.channel)
         return result, heard.expected, gradient
 
+    def _limit_s(self) -> float:
+        """What one case may take, the run's own end in view."""
+        return max(1.0, min(self.settings.limit_s, self._deadline - time.monotonic()))
+
     def _unheard(self, ended: Ended, heard: _Heard) -> Result:
         """The outcome of a worker that ended without a result."""
         outcome, words = self._ending(ended, heard)
@@ -169,7 +180,7 @@ class Runner:
     def _ending(self, ended: Ended, heard: _Heard) -> tuple[Outcome, str]:
         peak, limit = (f"{size / 1e9:.2f} GB" for size in (ended.peak_bytes, self.memory_limit))
         if ended.killed == "timeout":
-            return "timeout", f"ended after {self.settings.limit_s:g} s"
+            return "timeout", f"ended after {ended.wall_s:.0f} s"
         if ended.killed == "memory":
             return "out-of-memory-host", f"ended at {peak}, limit {limit},"
         if ended.killed == "output" or heard.garbled is not None:
