@@ -170,7 +170,7 @@ class Implementation(ABC):
         """Slots W is evaluated on, masked or not, in one forward pass. Not timed."""
 
     def search_slots(self, x: Array) -> int:
-        """Candidate distances computed only to find those slots. Not timed. Default: 0, the slots are walked directly."""
+        """Candidate distances computed only to find those slots, not timed; 0 where the slots are walked directly."""
         return 0
 
     @abstractmethod

@@ -145,6 +145,7 @@ class Runner:
             budget_s=self.settings.budget_s,
             gradient=self.settings.gradients,
         )
+        limit_s = self._limit_s()
         used = measure.cuda_used_bytes() if case.device == "cuda" else None
         with tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True) as private:
             # compile times want cold caches; a check has none, and its cases come one after the other
@@ -154,13 +155,13 @@ class Runner:
                 request=msgspec.json.encode(request),
                 environment=child_environment(case, len(cores), Path(private), caches),
                 cores=cores,
-                limit_s=self._limit_s(),
+                limit_s=limit_s,
                 memory_limit_bytes=self.memory_limit,
                 on_line=on_line,
             )
         if used is not None:
             _settle(used)
-        result = heard.result or self._unheard(ended, heard)
+        result = heard.result or self._unheard(ended, heard, limit_s)
         result.description = heard.description
         gradient = None
         if self.settings.gradients and heard.result is not None and result.outcome == "ok":
@@ -171,16 +172,16 @@ class Runner:
         """What one case may take, the run's own end in view."""
         return max(1.0, min(self.settings.limit_s, self._deadline - time.monotonic()))
 
-    def _unheard(self, ended: Ended, heard: _Heard) -> Result:
+    def _unheard(self, ended: Ended, heard: _Heard, limit_s: float) -> Result:
         """The outcome of a worker that ended without a result."""
-        outcome, words = self._ending(ended, heard)
+        outcome, words = self._ending(ended, heard, limit_s)
         last = f"; last output: {ended.tail[-TAIL_CHARACTERS:]}" if ended.tail else ""
         return Result(outcome=outcome, reason=f"{words} during {heard.phase}{last}")
 
-    def _ending(self, ended: Ended, heard: _Heard) -> tuple[Outcome, str]:
+    def _ending(self, ended: Ended, heard: _Heard, limit_s: float) -> tuple[Outcome, str]:
         peak, limit = (f"{size / 1e9:.2f} GB" for size in (ended.peak_bytes, self.memory_limit))
         if ended.killed == "timeout":
-            return "timeout", f"ended after {ended.wall_s:.0f} s"
+            return "timeout", f"ended after {limit_s:.0f} s"
         if ended.killed == "memory":
             return "out-of-memory-host", f"ended at {peak}, limit {limit},"
         if ended.killed == "output" or heard.garbled is not None:

@@ -22,7 +22,7 @@ Outcomes: {", ".join(f"`{outcome}`" for outcome in OUTCOMES)}. A record that is 
 
 def schema_page() -> str:
     """Markdown: every field of a record with its type and meaning."""
-    sections = [
+    sections: list[tuple[str, type[msgspec.Struct], tuple[str, ...]]] = [
         ("Identity", Record, tuple(name for name in Record.__struct_fields__ if name not in Result.__struct_fields__)),
         ("What the worker found", Result, Result.__struct_fields__),
         ("`worst`", Worst, Worst.__struct_fields__),
