@@ -11,7 +11,12 @@ candidates lie in a few contiguous ranges, which are copied into a short buffer 
 periodic images are settled there, and the pair loop is one branch-free run over the buffer. What it adds to candidates
 goes to a buffer beside it and from there back to the ranges.
 
-A row of cells writes to itself and to the next one, so rows of one parity run in parallel without a conflict.
+A row of cells writes to itself and to the next one, so rows of one parity run in parallel without a conflict, and the
+result does not depend on the number of threads.
+
+What bounds it: two thirds of a gradient's time are the pair loops, at the throughput of the vector square root, in the
+adjoint of square root and division, for 45 candidates a particle of which 16 are within reach. A quarter is copying to
+and from the buffers, the rest the sort. Refining 1 / q from a float32 estimate in place of the division was slower.
 """
 
 from __future__ import annotations
@@ -153,7 +158,7 @@ def sort_into_cells(positions: FloatArray, box: Box, limit: Real, threads: int) 
     counts_to_places(counts, cells.start)
     for p in prange(threads):
         place_range(positions, n * p // threads, n * (p + 1) // threads, box, cell, counts[p], cells)
-    return valid.all(), cells
+    return bool(valid.all()), cells
 
 
 @njit()

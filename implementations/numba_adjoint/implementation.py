@@ -43,7 +43,7 @@ class NumbaAdjoint(Implementation):
         framework="Numba",
         neighbours="sorted cells, half stencil: contiguous ranges, each unordered pair once",
         adjoint="hand-written, second pass over the same ranges",
-        pair_slots="(pairs of the 3x3 stencil - N) / 2: each unordered pair once; lanes that only fill a vector not counted",
+        pair_slots="(pairs of the 3x3 stencil - N) / 2: each unordered pair once, lanes that fill up vectors aside",
         multithreaded=True,
         fast_math="reassociation and contraction of sums; NaN and infinity honoured",
         read_backs="one status",
@@ -58,7 +58,7 @@ class NumbaAdjoint(Implementation):
         self.problem = problem
         self.shape = positions.shape
         self.dtype = np.dtype(dtype)
-        self.threads = min(len(os.sched_getaffinity(0)), numba.config.NUMBA_NUM_THREADS)
+        self.threads = min(len(os.sched_getaffinity(0)), numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
         numba.set_num_threads(self.threads)
         self.box = self._box()
 
