@@ -69,7 +69,7 @@ class Result(msgspec.Struct, kw_only=True):
         capacity: slots per cell or in the list.
         reallocations: times a capacity was exceeded and grown.
         recompilations: compilations seen after the compile phase, and samples that look like one.
-        build_s, compile_forward_s, compile_gradient_s: seconds, from cold private caches.
+        build_s, compile_forward_s, compile_gradient_s: seconds, from cold private caches; null where nothing is timed.
         forward_s, gradient_s: median seconds of the samples.
         forward_iqr_s, gradient_iqr_s: interquartile ranges.
         forward_samples_s, gradient_samples_s: every sample.

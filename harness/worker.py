@@ -120,9 +120,11 @@ class Worker:
         built, x, seconds = self._built(row, reference)
         self._send(phase="check")
         result, self.gradient = checked(built, reference, self.case)
-        result.build_s, result.compile_forward_s, result.compile_gradient_s = seconds
         result.search_slots, result.capacity = built.search_slots(x), built.capacity
-        stalls = self._time(built, reference, result, level) if self.request.budget_s is not None else 0
+        stalls = 0
+        if self.request.budget_s is not None:
+            result.build_s, result.compile_forward_s, result.compile_gradient_s = seconds
+            stalls = self._time(built, reference, result, level)
         if self.case.device == "cuda" and driver_level is not None:
             result.driver_device_bytes = max(0, (measure.cuda_used_bytes() or 0) - driver_level)
         result.peak_device_bytes = built.peak_device_bytes()

@@ -1,24 +1,11 @@
 """Fakes run through the real runner: what every test of this folder does."""
 
 import contextlib
-from pathlib import Path
 
 import pytest
+from fake_cases import planned
 
-from harness.plan import Planned
-from harness.protocol import Case
 from harness.runner import Runner, Settings
-
-FAKES = Path(__file__).parent / "fakes"
-LIMIT_S = 4.0
-
-
-def fake(name):
-    return str(FAKES / f"{name}.py")
-
-
-def planned(name, n=50, number=0, scenario="published", **fields):
-    return Planned(Case(implementation=fake(name), scenario=scenario, n=n, **fields), number)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """What the list of rows says of a row that runs here, one that cannot, and one that breaks when asked."""
 
 import pytest
-from conftest import fake
+from fake_cases import fake
 
 from harness import registry
 from harness.describe import describe_all

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import psutil
 import pytest
-from conftest import planned
+from fake_cases import planned
 
 from harness import measure
 from harness.registry import ROOT

@@ -1,7 +1,7 @@
 """The gate has been seen to fail: each wrong row is refused, for the right reason, through the real worker."""
 
 import pytest
-from conftest import fake, planned
+from fake_cases import fake, planned
 
 from harness import gate
 from harness.runner import Runner, Settings

@@ -8,7 +8,7 @@ import uuid
 
 import psutil
 import pytest
-from conftest import FAKES, LIMIT_S, fake
+from fake_cases import FAKES, LIMIT_S, fake
 
 from harness import measure
 from harness.process import FAMILY, TAG, supervise, tagged

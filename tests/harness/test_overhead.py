@@ -2,7 +2,7 @@
 
 import psutil
 import pytest
-from conftest import planned
+from fake_cases import planned
 
 from harness.runner import Runner, Settings
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import fake, planned
+from fake_cases import fake, planned
 
 from harness import records
 from harness.plan import Planned

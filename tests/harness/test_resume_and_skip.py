@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from conftest import LIMIT_S, planned
+from fake_cases import LIMIT_S, planned
 
 from harness import measure
 from harness.plan import Narrowing, plan

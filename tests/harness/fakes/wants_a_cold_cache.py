@@ -7,4 +7,4 @@ from right import Right
 class Fake(Right):
     def compile_forward(self, x):
         for name in ("WARP_CACHE_PATH", "NUMBA_CACHE_DIR"):
-            Path(os.environ[name]).mkdir()  # raises where another case has been
+            Path(os.environ[name]).mkdir(parents=True)  # raises where another case has been
