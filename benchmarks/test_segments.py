@@ -1,0 +1,210 @@
+"""The segment operations beside plain composites and, where installed, their released peer: `make bench-segments`.
+
+Forward, gradient and second derivative of every operation on rows of three components. Every variant passes the
+agreement check on its input before it is timed; variants of one case are timed one after the other, in one process.
+PAIRGRAD_SEGMENT_SIZES lists the sizes N (a small one by default, so that this runs as a test too).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+import warp as wp
+from pytest_benchmark.fixture import BenchmarkFixture
+from torch import Tensor
+
+from implementations.segment_ops import agreement, jax_ops, torch_ops
+from implementations.segment_ops.family import FORMULAS
+
+SIZES = [int(size) for size in os.environ.get("PAIRGRAD_SEGMENT_SIZES", "1000").split(",")]
+STAGES = ("forward", "gradient", "second derivative")
+_FEW = 1000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _double_precision() -> Any:
+    with jax.enable_x64(True):
+        yield
+
+
+# -- plain composites --------------------------------------------------------------------------------------------------
+
+
+def _jax_sum(x: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
+    """One scatter for each component, which XLA does faster than a scatter of rows."""
+    if x.ndim == 1:
+        return jax.ops.segment_sum(x, idx, num_segments=segments)
+    return jnp.stack([_jax_sum(x[:, k], idx, segments) for k in range(x.shape[1])], 1)
+
+
+def _jax_mean(x: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
+    total, count = _jax_sum(x, idx, segments), _jax_sum(jnp.ones(len(x), x.dtype), idx, segments)
+    return (total.T / jnp.maximum(count, 1)).T
+
+
+def _jax_dot(x: jax.Array, y: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
+    return _jax_sum(sum(x[:, k] * y[:, k] for k in range(x.shape[1])), idx, segments)  # type: ignore[arg-type]
+
+
+def _jax_rms_norm(x: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
+    square = _jax_mean(sum(x[:, k] ** 2 for k in range(x.shape[1])), idx, segments)  # type: ignore[arg-type]
+    return jnp.where(square == 0, 0, jnp.sqrt(jnp.where(square == 0, 1, square)))
+
+
+def _jax_matvec(v: jax.Array, m: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
+    rows, axes = m[idx], range(v.shape[1])
+    return jnp.stack([sum(v[:, a] * rows[:, a, b] for a in axes) for b in axes], 1)  # type: ignore[misc]
+
+
+def _torch_sum(x: Tensor, idx: Tensor, segments: int) -> Tensor:
+    return x.new_zeros(segments, *x.shape[1:]).index_add(0, idx, x)
+
+
+def _torch_mean(x: Tensor, idx: Tensor, segments: int) -> Tensor:
+    count = _torch_sum(x.new_ones(len(x)), idx, segments).clamp(min=1)
+    return _torch_sum(x, idx, segments) / (count if x.ndim == 1 else count[:, None])
+
+
+def _torch_rms_norm(x: Tensor, idx: Tensor, segments: int) -> Tensor:
+    square = _torch_mean((x * x).sum(1), idx, segments)
+    return torch.where(square == 0, 0, torch.where(square == 0, 1, square).sqrt())
+
+
+PLAIN_JAX = SimpleNamespace(
+    segmented_sum=_jax_sum,
+    segmented_mean=_jax_mean,
+    segmented_dot=_jax_dot,
+    segmented_mul=lambda x, y, idx, segments: x * y[idx][:, None],
+    segmented_rms_norm=_jax_rms_norm,
+    segmented_matvec=_jax_matvec,
+)
+PLAIN_TORCH = SimpleNamespace(
+    segmented_sum=_torch_sum,
+    segmented_mean=_torch_mean,
+    segmented_dot=lambda x, y, idx, segments: _torch_sum((x * y).sum(1), idx, segments),
+    segmented_mul=lambda x, y, idx, segments: x * y.index_select(0, idx)[:, None],
+    segmented_rms_norm=_torch_rms_norm,
+    segmented_matvec=lambda v, m, idx, segments: torch.einsum("ik,ikl->il", v, m.index_select(0, idx)),
+)
+
+
+# -- the variants ------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _peer(framework: str) -> ModuleType:
+    """The peer's operations; its JAX side asks for a graph mode that only CUDA has, and is given another."""
+    original = wp.jax_callable
+    wp.jax_callable = lambda *args, **options: original(*args, **{**options, "graph_mode": wp.JaxCallableGraphMode.JAX})
+    try:
+        return importlib.import_module(f"nvalchemiops.{framework}.segment_ops")
+    except ImportError as error:
+        pytest.skip(f"the peer is not installed: {error}")
+    finally:
+        wp.jax_callable = original
+
+
+VARIANTS: dict[str, Callable[[], Any]] = {
+    "jax segment_ops": lambda: jax_ops,
+    "jax plain": lambda: PLAIN_JAX,
+    "jax peer": lambda: _peer("jax"),
+    "torch segment_ops": lambda: torch_ops,
+    "torch plain": lambda: PLAIN_TORCH,
+    "torch peer": lambda: _peer("torch"),
+}
+Stages = dict[str, Callable[[], Sequence[Any]]]
+
+
+def _jax_stages(op: Callable[..., Any], operands: Sequence[np.ndarray], idx: np.ndarray, segments: int) -> Stages:
+    values, ids = [jnp.asarray(operand) for operand in operands], jnp.asarray(idx)
+
+    def forward(a: Sequence[jax.Array], ids: jax.Array) -> jax.Array:
+        return op(*a, ids, segments)
+
+    gradient = jax.grad(lambda a, ids: 0.5 * jnp.sum(forward(a, ids) ** 2))
+
+    def slope(a: Sequence[jax.Array], ids: jax.Array, along: Sequence[jax.Array]) -> jax.Array:
+        return sum(jnp.vdot(g, v) for g, v in zip(gradient(a, ids), along, strict=True))  # type: ignore[return-value]
+
+    # the ids are arguments, not constants that the compiler could compute with
+    first, second, third = jax.jit(lambda a, ids: [forward(a, ids)]), jax.jit(gradient), jax.jit(jax.grad(slope))
+    calls: list[Callable[[], Any]] = [
+        lambda: jax.block_until_ready(first(values, ids)),
+        lambda: jax.block_until_ready(second(values, ids)),
+        lambda: jax.block_until_ready(third(values, ids, values)),
+    ]
+    return dict(zip(STAGES, calls, strict=True))
+
+
+def _torch_stages(op: Callable[..., Any], operands: Sequence[np.ndarray], idx: np.ndarray, segments: int) -> Stages:
+    values, ids = [torch.tensor(operand) for operand in operands], torch.tensor(idx)
+    leaves = [value.clone().requires_grad_() for value in values]
+
+    def gradient(*, again: bool = False) -> Sequence[Tensor]:
+        return torch.autograd.grad(0.5 * (op(*leaves, ids, segments) ** 2).sum(), leaves, create_graph=again)
+
+    def second() -> Sequence[Tensor]:
+        return torch.autograd.grad(gradient(again=True), leaves, values)
+
+    return dict(zip(STAGES, [lambda: (op(*values, ids, segments),), gradient, second], strict=True))
+
+
+def _stages(variant: str, op: str, case: tuple[Sequence[np.ndarray], np.ndarray, int]) -> Stages:
+    build = _jax_stages if variant.startswith("jax") else _torch_stages
+    return build(getattr(VARIANTS[variant](), op), *case)
+
+
+@functools.lru_cache(maxsize=2)
+def _case(op: str, n: int, segments: int, dtype: str, order: str) -> tuple[Any, list[np.ndarray]]:
+    """The input, and the second derivative to agree with: that of a plain composite in double precision."""
+    case = agreement.example(op, n, segments, dtype, ordered=order == "sorted")
+    doubles = [operand.astype("float64") for operand in case[0]]
+    second = _jax_stages(getattr(PLAIN_JAX, op), doubles, *case[1:])["second derivative"]()
+    return case, [np.asarray(part) for part in second]
+
+
+@functools.lru_cache(maxsize=1)
+def _checked(variant: str, op: str, n: int, segments: int, dtype: str, order: str) -> Stages:
+    case, expected = _case(op, n, segments, dtype, order)
+    stages = _stages(variant, op, case)
+    _, reason = agreement.compare([*_host(stages["forward"]()), *_host(stages["gradient"]())], op, *case)
+    assert not reason
+    for got, want in zip(_host(stages["second derivative"]()), expected, strict=True):
+        assert got.shape == want.shape
+        assert np.max(np.abs(got - want)) <= 10 * agreement.TOLERANCE[dtype] * np.max(np.abs(want))
+    return stages
+
+
+def _host(parts: Sequence[Any]) -> list[np.ndarray]:
+    return [part.detach().numpy() if isinstance(part, Tensor) else np.asarray(part) for part in parts]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("order", ["sorted", "shuffled"])
+@pytest.mark.parametrize("segments", ["few", "many"])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("op", FORMULAS)
+def test_segments(
+    benchmark: BenchmarkFixture, op: str, n: int, segments: str, order: str, dtype: str, variant: str, stage: str
+) -> None:
+    count = min(_FEW, n // 3) if segments == "few" else n // 30
+    call = _checked(variant, op, n, count, dtype, order)[stage]
+    benchmark.group = f"{op} {stage}, N = {n:,}, {segments} segments, {order}, {dtype}"
+    benchmark.name = variant
+    framework, library = variant.split()
+    benchmark.extra_info.update(
+        op=op, stage=stage, n=n, segments=count, order=order, dtype=dtype, framework=framework, library=library
+    )
+    benchmark(call)
