@@ -86,39 +86,51 @@ def gather(values: jax.Array, index: jax.Array) -> jax.Array:
     return values.at[index].get(mode="clip")
 
 
-def sum_over_slots(cells: CellList, capacity: int, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    """For every particle, the sum of `term` over the occupied slots around it.
-
-    Reverse mode recomputes each step of the loop instead of storing it.
+def slot_sum(cells: CellList, term: Callable[[jax.Array], jax.Array], k: jax.Array) -> jax.Array:
+    """For every particle, the sum of `term` over slot k of the cells around it.
 
     Args:
         cells: the sorted particles.
-        capacity: slots per cell; the caller makes sure that `cells.occupancy` does not exceed it.
         term: candidate's sorted index, (N,) int32 -> (N,) contribution to each particle; finite in masked slots too.
+        k: slot, a traced int32 scalar.
 
     Returns:
         (N,) sums in cell order, of the terms' dtype.
     """
+    total = zeros(cells, term)
+    for first, end in zip(cells.first, cells.end, strict=True):
+        j = first + k
+        total += jnp.where(j < end, term(j), 0)
+    return total
 
-    @jax.checkpoint
-    def slot_sum(k: jax.Array) -> jax.Array:
-        total = zero
-        for first, end in zip(cells.first, cells.end, strict=True):
-            j = first + k
-            total += jnp.where(j < end, term(j), 0)
-        return total
+
+def zeros(cells: CellList, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """(N,) zeros of the dtype of `term`."""
+    return jnp.zeros_like(jax.eval_shape(term, cells.order))
+
+
+def sum_over_slots(cells: CellList, capacity: int, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """`slot_sum` over all slots k < capacity: (N,) in cell order.
+
+    JAX's reverse mode recomputes each step of the loop instead of storing it. The caller makes sure that
+    `cells.occupancy` does not exceed the capacity.
+    """
+    recomputed = jax.checkpoint(partial(slot_sum, cells, term))
 
     def step(total: jax.Array, k: jax.Array) -> tuple[jax.Array, None]:
-        return total + slot_sum(k), None
+        return total + recomputed(k), None
 
-    zero = jnp.zeros_like(jax.eval_shape(term, cells.order))
-    return jax.lax.scan(step, zero, jnp.arange(capacity, dtype=jnp.int32))[0]
+    return jax.lax.scan(step, zeros(cells, term), jnp.arange(capacity, dtype=jnp.int32))[0]
 
 
 def residuals(problem: Problem, cells: CellList, capacity: int) -> jax.Array:
     """rho_i - rho_0 in cell order, (N,); the particle is one of its own candidates, which gives the self term."""
-    kernel_sum = sum_over_slots(cells, capacity, lambda j: spline(problem, distance(*separation(problem, cells, j))))
-    return problem.mass * kernel_sum - problem.rest_density
+    return problem.mass * sum_over_slots(cells, capacity, partial(pair_kernel, problem, cells)) - problem.rest_density
+
+
+def pair_kernel(problem: Problem, cells: CellList, j: jax.Array) -> jax.Array:
+    """W of every particle and its candidate: j (N,) sorted indices -> (N,)."""
+    return spline(problem, distance(*separation(problem, cells, j)))
 
 
 def minimum_image(problem: Problem, d: jax.Array) -> jax.Array:
