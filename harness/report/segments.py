@@ -104,8 +104,9 @@ def _timings(json_path: Path) -> list[Timing]:
 
 
 def _columns(timings: Iterable[Timing]) -> list[Column]:
-    """Every library but this one, in the order of the file."""
-    return sorted({timing.column for timing in timings if timing.column.library != _OURS}, reverse=True)
+    """Every library but this one: by framework, sorted ids before shuffled ones."""
+    columns = {timing.column for timing in timings if timing.column.library != _OURS}
+    return sorted(columns, key=lambda column: (column.framework, column.library, column.order != "sorted"))
 
 
 def _ratios(timings: Iterable[Timing]) -> dict[tuple[str, str, Column], list[float]]:
@@ -129,11 +130,13 @@ def _mean(
 
 def _caption(json_path: Path) -> str:
     content = json.loads(json_path.read_text())
-    sizes = sorted({entry["extra_info"]["n"] for entry in content["benchmarks"] if "n" in entry["extra_info"]})
-    machine, version = content["machine_info"], content["version"]
+    inputs = [entry["extra_info"] for entry in content["benchmarks"] if "library" in entry["extra_info"]]
+    sizes = ", ".join(f"{size:,}" for size in sorted({info["n"] for info in inputs}))
+    segments = ", ".join(f"{count:,}" for count in sorted({info["segments"] for info in inputs}))
+    machine = content["machine_info"]
     return (
         "Median time of a library over that of `segment_ops` in the same framework, geometric mean over inputs: above "
-        f"1, `segment_ops` is faster. N = {', '.join(f'{size:,}' for size in sizes)}; few (1,000) and many (N / 30) "
-        f"segments; float32 and float64; {machine.get('cpu', {}).get('brand_raw', machine['machine'])}, "
-        f"{content['datetime'][:10]}, pytest-benchmark {version}."
+        f"1, `segment_ops` is faster. N = {sizes}; {segments} segments; "
+        f"{' and '.join(sorted({info['dtype'] for info in inputs}))}; "
+        f"{machine.get('cpu', {}).get('brand_raw', machine['machine'])}, {content['datetime'][:10]}."
     )

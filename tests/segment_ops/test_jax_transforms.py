@@ -215,10 +215,9 @@ def test_float32(variant, transform):
     assert _both(variant, transform, SHUFFLED, dtype="float32") <= 1e-5
 
 
-@pytest.mark.parametrize("width", [1, 2, 5, 9, 13])
+@pytest.mark.parametrize("width", [1, 5, 9])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_width_of_rows(variant, width):
-    assert _both(variant, "grad", SHUFFLED, width=width) <= 1e-12
     assert _both(variant, "vmap of grad", SHUFFLED, width=width) <= 1e-12
 
 
