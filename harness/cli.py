@@ -29,6 +29,7 @@ from harness.records import Record, RecordFile, RecordsError, case_id, read_reco
 from harness.report import terminal
 from harness.resume import MixedRecordsError, split
 from harness.runner import DEFAULT_LIMIT_S, Finished, Runner, Settings
+from harness.segments import check_segments
 
 LOCAL_RESULTS = Path("results/local")
 LOCAL_REPORTS = Path("reports/local")
@@ -174,7 +175,8 @@ def check(
 ) -> None:
     """The gate: exit 1 unless every gradient agrees with the oracle, with finite differences and with the others.
 
-    Rows named with --impl must have been checked; the others may be unavailable or unsupported here.
+    Rows named with --impl must have been checked; the others may be unavailable or unsupported here. Without --impl the
+    segment operations are checked too.
     """
     names = _implementations(impl)
     planned = plan("check", names, _narrowing(**narrowing))
@@ -188,15 +190,20 @@ def check(
                 np.save(save / (case_id(each.case).replace("/", "_") + ".npy"), finished.gradient)
 
         verdict = gate.check(runner, planned, names if impl else (), on_finished)
+    segments, wrong = ([], []) if impl else check_segments()
+    problems = verdict.problems + wrong
     if json_file is not None:
-        content = {"agree": verdict.agree, "problems": verdict.problems, "records": verdict.records}
+        content = {"agree": not problems, "problems": problems, "records": verdict.records, "segments": segments}
         write_atomically(json_file, msgspec.json.format(msgspec.json.encode(content)))
     console = _console()
     console.print(terminal.agreement_table(verdict.records))
-    for problem in verdict.problems:
+    if segments:
+        right = sum(not check.reason for check in segments)
+        console.print(f"segment operations: {right} of {len(segments)} checks agree", highlight=False)
+    for problem in problems:
         console.print(f"[red]problem[/] {escape(problem)}", highlight=False, soft_wrap=True)
-    console.print("[green]all agree[/]" if verdict.agree else f"[red]{len(verdict.problems)} problems[/]")
-    sys.exit(0 if verdict.agree else 1)
+    console.print(f"[red]{len(problems)} problems[/]" if problems else "[green]all agree[/]")
+    sys.exit(1 if problems else 0)
 
 
 @main.command()
