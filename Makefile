@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-CORES := $(shell nproc 2>/dev/null || echo 1)
+
+CACHES = T=$$(mktemp -d); trap 'rm -rf "$$T"' EXIT; export WARP_CACHE_PATH=$$T/warp NUMBA_CACHE_DIR=$$T/numba;
 
 .DEFAULT_GOAL := help
-.PHONY: help bench test check test-slow bench-study bench-full bench-gpu bench-segments bench-micro lint types report clean
+.PHONY: help bench test check test-slow bench-study bench-full bench-gpu bench-segments bench-micro docs lint types report clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +35,20 @@ bench-study: $(READY) ## The study's run, N to 1e6; updates the committed record
 bench-full: $(READY) ## study, float32, one thread, clustered input, capacities; updates what is committed
 	@$(BIN)/pairgrad bench --profile full --results results/$$($(BIN)/pairgrad env --name)
 	@$(BIN)/pairgrad report
+
+bench-micro: $(READY) ## Each row at small N under pytest-benchmark, saved; ARGS=--benchmark-compare compares with the last
+	@$(CACHES) $(BIN)/python -m pytest benchmarks/test_rows.py --benchmark-autosave $(ARGS)
+
+bench-segments: $(READY) ## The segment operations against plain composites and, if installed, their peer; updates the report
+	@mkdir -p results/segments
+	@$(CACHES) $(BIN)/python -m pytest benchmarks/test_segments.py --benchmark-json results/segments/$$($(BIN)/pairgrad env --name).json $(ARGS)
+	@$(BIN)/pairgrad report
+
+bench-gpu: ## On a machine with an NVIDIA GPU: agreement, then the rows, with the Python and packages installed there
+	@PYTHONPATH=$(CURDIR) $(PYTHON) -m harness.gpu
+
+docs: $(READY) ## Make the generated page of the docs anew
+	@$(BIN)/python -m harness.report.schema > docs/record_schema.md
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -417,3 +417,7 @@ def _usage(message: str) -> NoReturn:
 def _fail(message: str) -> NoReturn:
     Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
