@@ -86,41 +86,34 @@ def gather(values: jax.Array, index: jax.Array) -> jax.Array:
     return values.at[index].get(mode="clip")
 
 
-def slot_sum(cells: CellList, term: Callable[[jax.Array], jax.Array], k: jax.Array) -> jax.Array:
-    """For every particle, the sum of `term` over slot k of the cells around it.
+def add_slot(cells: CellList, term: Callable[[jax.Array], jax.Array], k: jax.Array, total: jax.Array) -> jax.Array:
+    """Add to every particle's total the sum of `term` over slot k of the cells around it.
 
     Args:
         cells: the sorted particles.
         term: candidate's sorted index, (N,) int32 -> (N,) contribution to each particle; finite in masked slots too.
         k: slot, a traced int32 scalar.
-
-    Returns:
-        (N,) sums in cell order, of the terms' dtype.
+        total: (N,) in cell order, of the terms' dtype.
     """
-    total = zeros(cells, term)
     for first, end in zip(cells.first, cells.end, strict=True):
         j = first + k
         total += jnp.where(j < end, term(j), 0)
     return total
 
 
-def zeros(cells: CellList, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    """(N,) zeros of the dtype of `term`."""
-    return jnp.zeros_like(jax.eval_shape(term, cells.order))
-
-
 def sum_over_slots(cells: CellList, capacity: int, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    """`slot_sum` over all slots k < capacity: (N,) in cell order.
+    """For every particle, the sum of `term` (see `add_slot`) over all slots k < capacity: (N,) in cell order.
 
     JAX's reverse mode recomputes each step of the loop instead of storing it. The caller makes sure that
     `cells.occupancy` does not exceed the capacity.
     """
-    recomputed = jax.checkpoint(partial(slot_sum, cells, term))
+    zeros = jnp.zeros_like(jax.eval_shape(term, cells.order))
+    slot_sum = jax.checkpoint(lambda k: add_slot(cells, term, k, zeros))
 
     def step(total: jax.Array, k: jax.Array) -> tuple[jax.Array, None]:
-        return total + recomputed(k), None
+        return total + slot_sum(k), None
 
-    return jax.lax.scan(step, zeros(cells, term), jnp.arange(capacity, dtype=jnp.int32))[0]
+    return jax.lax.scan(step, zeros, jnp.arange(capacity, dtype=jnp.int32))[0]
 
 
 def residuals(problem: Problem, cells: CellList, capacity: int) -> jax.Array:
