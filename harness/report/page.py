@@ -90,12 +90,12 @@ def page(records: Sequence[Record], entries: Sequence[Entry]) -> str:
         "figures": {kind: _figure(kind, settings, entries) for kind in FIGURES if settings},
         "templates": {name: _template(f"plotly_{theme}") for name, theme in (("light", "white"), ("dark", "dark"))},
     }
-    return Template(_own("page.html")).substitute(
+    return Template(_resource(__package__, "page.html").decode()).substitute(
         policy=_POLICY,
-        css=_own("page.css"),
-        script=_own("page.js"),
+        css=_resource(__package__, "page.css").decode(),
+        script=_resource(__package__, "page.js").decode(),
         library_css=_resource("itables", "html/dt_bundle.css").decode(),
-        plotly=_packed(_resource("plotly", "package_data/plotly.min.js")),
+        plotly=_packed(_resource(__package__, "vendor/plotly-basic.min.js")),
         datatables=_packed(_resource("itables", "html/dt_bundle.js")),
         content=msgspec.json.encode(content).decode().replace("</", "<\\/"),
         machines="".join(f"<li>{html.escape(line)}</li>" for line in _machines(records)),
@@ -247,10 +247,6 @@ def _template(name: str) -> dict[str, Any]:
 def _scaled(value: float | None, factor: float) -> float | None:
     """A number to six digits in another unit."""
     return None if value is None else float(f"{value * factor:.6g}")
-
-
-def _own(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _resource(package: str, path: str) -> bytes:
