@@ -46,17 +46,18 @@ def _segment_product(idx: Tensor, operands: list[Tensor], program: str, segments
     width, dtype = family.width_of([operand.shape for operand in operands]), family.dtype_name(first)
     chunk, threads = kernels.launch_size(parsed, rows, segments, first.is_cuda)
 
-    def rows_of(tensor: Tensor, subscript: str) -> Any:
-        return wp.from_torch(tensor.detach().contiguous(), dtype=kernels.row_type(subscript, width, dtype))
+    def pointer(tensor: Tensor, subscript: str) -> Any:
+        row = kernels.row_type(subscript, width, dtype)
+        return wp.from_torch(tensor.contiguous(), dtype=row, requires_grad=False, return_ctype=True)
 
     wp.launch(
         kernels.build_kernel(parsed, width, dtype),
         dim=threads,
         inputs=[
-            *map(rows_of, operands, family.subscripts_of_operands(parsed)),
-            wp.from_torch(idx.contiguous()),
+            *map(pointer, operands, family.subscripts_of_operands(parsed)),
+            wp.from_torch(idx.contiguous(), return_ctype=True),
             *(chunk, segments, width),
-            *(rows_of(outputs[n], results[n]) for n in kernels.output_order(parsed)),
+            *(pointer(outputs[n], results[n]) for n in kernels.output_order(parsed)),
         ],
         device=wp.device_from_torch(first.device),
         stream=wp.stream_from_torch(first.device) if first.is_cuda else None,
@@ -164,7 +165,10 @@ class _Transformable(torch.autograd.Function):
 
 @torch.compiler.allow_in_graph
 def _transformable(idx: Tensor, operands: list[Tensor], program: str, segments: int) -> Sequence[Tensor]:
-    return _Transformable.apply(program, segments, idx, *operands)
+    differentiated = torch.is_grad_enabled() and any(operand.requires_grad for operand in operands)
+    if differentiated or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return _Transformable.apply(program, segments, idx, *operands)
+    return _segment_product(idx, operands, program, segments)  # nothing to transform: an autograd function costs time
 
 
 # -- the operations ----------------------------------------------------------------------------------------------------
