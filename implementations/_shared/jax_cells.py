@@ -13,12 +13,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Counts, Device, Dtype
-from implementations._shared.jax_spline import distance, spline
-from implementations._shared.jax_support import JaxImplementation, wrap
+from harness.problem import Problem
+from implementations._shared.jax_spline import distance, minimum_image, spline
+from implementations._shared.jax_support import wrap
 
 
 class CellList(NamedTuple):
@@ -38,13 +36,6 @@ class CellList(NamedTuple):
     first: jax.Array
     end: jax.Array
     occupancy: jax.Array
-
-
-def max_occupancy(problem: Problem, positions: FloatArray) -> int:
-    """Particles in the fullest cell: the capacity that (N, 2) NumPy positions need."""
-    nc = problem.cells_per_side(len(positions))
-    cells = problem.cell_coordinates(positions, nc)
-    return int(np.bincount(cells[:, 0] + nc * cells[:, 1]).max(initial=0))
 
 
 def build_cells(problem: Problem, positions: jax.Array) -> CellList:
@@ -79,11 +70,6 @@ def sort_by(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
     index = jnp.arange(len(keys), dtype=jnp.int64)
     packed = jax.lax.sort((keys.astype(jnp.int64) << 32) | index, is_stable=False)
     return (packed >> 32).astype(jnp.int32), packed.astype(jnp.int32)
-
-
-def gather(values: jax.Array, index: jax.Array) -> jax.Array:
-    """values[index] with the index clamped into bounds, as a masked slot past the last particle needs."""
-    return values.at[index].get(mode="clip")
 
 
 def add_slot(cells: CellList, term: Callable[[jax.Array], jax.Array], k: jax.Array, total: jax.Array) -> jax.Array:
@@ -126,56 +112,7 @@ def pair_kernel(problem: Problem, cells: CellList, j: jax.Array) -> jax.Array:
     return spline(problem, distance(*separation(problem, cells, j)))
 
 
-def minimum_image(problem: Problem, d: jax.Array) -> jax.Array:
-    """Nearest periodic image of differences of wrapped coordinates, |d| <= L; any shape."""
-    length = problem.box_length
-    return jnp.where(d > 0.5 * length, d - length, jnp.where(d < -0.5 * length, d + length, d))
-
-
 def separation(problem: Problem, cells: CellList, j: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """x_i - x_j and y_i - y_j, minimum image: (N,) each, for candidates j (N,)."""
-    return minimum_image(problem, cells.x - gather(cells.x, j)), minimum_image(problem, cells.y - gather(cells.y, j))
-
-
-def true_pairs(problem: Problem, capacity: int, positions: jax.Array) -> jax.Array:
-    """Ordered pairs i != j with r < 2h, counted through the slots: int64 scalar."""
-    cells = build_cells(problem, positions)
-    itself = jnp.arange(len(positions), dtype=jnp.int32)
-
-    def near(j: jax.Array) -> jax.Array:
-        return ((distance(*separation(problem, cells, j)) < problem.cutoff) & (j != itself)).astype(jnp.int32)
-
-    return jnp.sum(sum_over_slots(cells, capacity, near), dtype=jnp.int64)
-
-
-class CellListImplementation(JaxImplementation):
-    """Glue common to the rows that pad cells: the capacity is the occupancy of the fullest cell seen so far."""
-
-    capacity: int
-
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
-        """Raises as `Implementation` says."""
-        super().__init__(problem, positions, device, dtype)
-        self.capacity = max_occupancy(problem, positions.astype(dtype))
-
-    def reallocate(self, x: jax.Array, needed: int) -> None:
-        """The loop over slots allocates nothing that grows with the capacity: there is no limit to refuse."""
-        self.capacity = needed
-
-    def true_pairs(self, x: jax.Array) -> int:
-        """Ordered pairs closer than 2h, counted through the slots."""
-        self.loss(x)  # raises the capacity to what x needs
-        return int(jax.jit(partial(true_pairs, self.problem, self.capacity))(x)) if self.n else 0
-
-    def pair_slots(self, x: jax.Array) -> int:
-        """Slots of every particle's stencil cells."""
-        self.loss(x)
-        return jax.jit(partial(build_cells, self.problem))(x).first.size * self.capacity if self.n else 0
-
-    def search_slots(self, x: jax.Array) -> int:
-        """None: the slots are walked directly."""
-        return 0
-
-    def expected_pair_slots(self, counts: Counts) -> int:
-        """9 (4 or 1 in a box two cells or one cell wide) * fullest cell * N."""
-        return min(3, counts.cells_per_side) ** 2 * counts.max_occupancy * counts.n
+    """x_i - x_j and y_i - y_j, minimum image, (N,) each: of candidates j, (N,) sorted indices, clamped into range."""
+    dx, dy = (c - jnp.take(c, j, mode="clip") for c in (cells.x, cells.y))
+    return minimum_image(problem, dx), minimum_image(problem, dy)

@@ -1,4 +1,4 @@
-"""The cubic spline W and its derivative in JAX, branch-free.
+"""The cubic spline W, its derivative, and the distances they are taken at, in JAX and branch-free.
 
 With q = r / h, u = max(1 - q, 0) and t = max(2 - q, 0), Monaghan's two branches are one expression:
 
@@ -14,6 +14,12 @@ import jax
 import jax.numpy as jnp
 
 from harness.problem import Problem
+
+
+def minimum_image(problem: Problem, d: jax.Array) -> jax.Array:
+    """Nearest periodic image of differences of wrapped coordinates, |d| <= L; any shape."""
+    length = problem.box_length
+    return jnp.where(d > 0.5 * length, d - length, jnp.where(d < -0.5 * length, d + length, d))
 
 
 def distance(dx: jax.Array, dy: jax.Array) -> jax.Array:

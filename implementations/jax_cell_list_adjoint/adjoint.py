@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from harness.problem import Problem
-from implementations._shared.jax_cells import gather, separation, sort_by, sum_over_slots
+from implementations._shared.jax_cells import separation, sort_by, sum_over_slots
 from implementations._shared.jax_spline import distance, spline_derivative
 from implementations.jax_cell_list_adjoint import forward
 
@@ -46,7 +46,7 @@ def pullback(
     def pair_force(j: jax.Array, axis: int) -> jax.Array:
         d = separation(problem, cells, j)
         r = distance(*d)
-        return (residual + gather(residual, j)) * (spline_derivative(problem, r) / r * d[axis])
+        return (residual + jnp.take(residual, j, mode="clip")) * (spline_derivative(problem, r) / r * d[axis])
 
     sums = [sum_over_slots(cells, capacity, partial(pair_force, axis=axis)) for axis in range(2)]
     _, position_in_order = sort_by(cells.order)

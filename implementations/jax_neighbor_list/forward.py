@@ -8,6 +8,8 @@ The list holds ordered pairs i != j; padded slots hold i = j = N and are masked.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +17,16 @@ import numpy as np
 from jax_md import partition
 
 from harness.problem import Problem
-from implementations._shared.jax_cells import gather, minimum_image
-from implementations._shared.jax_spline import distance, spline, sum_of_squares
+from implementations._shared.jax_spline import distance, minimum_image, spline, sum_of_squares
 from implementations._shared.jax_support import status_of, wrap
 
-# jax-md scatters 64-bit ids into its 32-bit list when it searches all pairs
-warnings.filterwarnings("ignore", "scatter inputs have incompatible types", FutureWarning)
+
+@contextmanager
+def narrowing_ids_allowed() -> Iterator[None]:
+    """Silence a warning: searching all pairs, jax-md scatters 64-bit ids into its 32-bit list."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "scatter inputs have incompatible types", FutureWarning)
+        yield
 
 
 def neighbor_list(problem: Problem, n: int, capacity_multiplier: float) -> partition.NeighborListFns:
@@ -63,7 +69,8 @@ def searches_all_pairs(problem: Problem, n: int) -> bool:
 def pairs(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, partition.NeighborList]:
     """Wrapped positions (N, 2), and the list rebuilt for them with the capacities of `empty`."""
     wrapped = wrap(problem, x)  # jax-md loses pairs of negative coordinates
-    return wrapped, empty.update(jax.lax.stop_gradient(wrapped))
+    with narrowing_ids_allowed():
+        return wrapped, empty.update(jax.lax.stop_gradient(wrapped))
 
 
 def loss(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -80,7 +87,7 @@ def loss(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple
     n = len(x)
     wrapped, found = pairs(problem, empty, x)
     j, i = found.idx
-    dx, dy = (minimum_image(problem, gather(c, i) - gather(c, j)) for c in wrapped.T)
+    dx, dy = (minimum_image(problem, jnp.take(c, i, mode="clip") - jnp.take(c, j, mode="clip")) for c in wrapped.T)
     w = jnp.where(j < n, spline(problem, distance(dx, dy)), 0)
     kernel_sum = spline(problem, jnp.zeros((), x.dtype)) + jax.ops.segment_sum(w, i, num_segments=n)
     needed = jnp.where(found.did_buffer_overflow, empty.max_occupancy + 1, 0)

@@ -14,7 +14,14 @@ from harness.problem import FloatArray, Problem
 from harness.protocol import CapacityOverflowError, Counts, Description, Device, Dtype
 from implementations._shared.jax_support import JaxImplementation, Traceable, require_memory, wrap
 from implementations.jax_neighbor_list.adjoint import gradient
-from implementations.jax_neighbor_list.forward import loss, neighbor_list, pairs, search_box, searches_all_pairs
+from implementations.jax_neighbor_list.forward import (
+    loss,
+    narrowing_ids_allowed,
+    neighbor_list,
+    pairs,
+    search_box,
+    searches_all_pairs,
+)
 
 CANDIDATE_BYTES = 24
 """The least the search holds per candidate: its id (4), its rank (8) and its two entries in the pruned list (4 + 8)."""
@@ -62,7 +69,8 @@ class JaxNeighborList(JaxImplementation):
 
     def _allocate(self, x: jax.Array) -> None:
         self._require_search_fits(self.to_numpy(x))
-        found = self._neighbor_list.allocate(wrap(self.problem, x))
+        with narrowing_ids_allowed():
+            found = self._neighbor_list.allocate(wrap(self.problem, x))
         self.capacity = int(found.max_occupancy)
         no_error = partition.PartitionError(np.zeros((), np.uint8))
         self._empty = dataclasses.replace(found, idx=None, reference_position=None, error=no_error)
