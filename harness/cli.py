@@ -163,12 +163,16 @@ def list_rows(impl: tuple[str, ...]) -> None:
 
 @main.command()
 @case_options([*SCENARIOS, HARD_SCENARIO])
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=min(4, len(measure.available_cores())), help="Cases at once."
+)
 @click.option("--json", "json_file", type=_FOLDER, help="Write the verdict and every record to this file.")
 @click.option("--save", type=_FOLDER, help="Keep the gradients in this folder as .npy files.")
 def check(
     impl: tuple[str, ...],
     timeout: float,
     memory_limit: int,
+    jobs: int,
     json_file: Path | None,
     save: Path | None,
     **narrowing: tuple[Any, ...],
@@ -180,7 +184,7 @@ def check(
     """
     names = _implementations(impl)
     planned = plan("check", names, _narrowing(**narrowing))
-    settings = Settings(limit_s=timeout, memory_limit_bytes=memory_limit, gradients=True)
+    settings = Settings(limit_s=timeout, memory_limit_bytes=memory_limit, gradients=True, jobs=jobs)
     with _progress(planned) as progress, Runner(settings, _run_id(), progress.phase) as runner:
 
         def on_finished(each: Planned, finished: Finished) -> None:
@@ -303,7 +307,7 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
 @main.command()
 @click.argument("old", type=_FOLDER)
 @click.argument("new", type=_FOLDER)
-@click.option("--fail", is_flag=True, help="Exit 1 if any case is slower.")
+@click.option("--fail", is_flag=True, help="Exit 1 if any case is slower, or failed and did not before.")
 @click.option("--markdown", type=_FOLDER, help="Write the comparison to this file too.")
 def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     """Same, faster, slower or ambiguous, case by case, between two folders or files of records.
@@ -314,7 +318,7 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     _console().print(terminal.comparison_table(comparisons))
     if markdown is not None:
         write_atomically(markdown, comparing.markdown(comparisons).encode())
-    sys.exit(1 if fail and any(each.verdict == "slower" for each in comparisons) else 0)
+    sys.exit(1 if fail and any(each.verdict in comparing.REGRESSIONS for each in comparisons) else 0)
 
 
 @main.command()

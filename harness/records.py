@@ -15,6 +15,9 @@ from harness.registry import row_name
 
 SCHEMA_VERSION = 1
 
+LOCAL = "local"
+"""A subfolder of this name holds untracked records, read only when it is named itself."""
+
 Outcome = Literal[
     "ok",
     "disagrees",
@@ -251,6 +254,7 @@ def _files(folders: Iterable[Path]) -> Iterator[Path]:
         if folder.is_file():
             yield folder
         elif folder.is_dir():
-            yield from sorted(path for path in folder.rglob("*.jsonl") if not path.name.startswith("."))
+            found = sorted(path for path in folder.rglob("*.jsonl") if not path.name.startswith("."))
+            yield from (path for path in found if path.relative_to(folder).parts[0] != LOCAL)
         else:
             raise RecordsError(f"{folder} is neither a file nor a folder of records")

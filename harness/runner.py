@@ -8,8 +8,10 @@ import math
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         within_s: seconds for the whole run: no case starts later, and none goes on beyond; what is left is skipped.
         skip_larger: skip larger N of a series after an out-of-memory or a timeout.
         gradients: hand back gradients too.
+        jobs: cases at once; more than one only where nothing is timed.
+
+    Raises:
+        ValueError: several jobs with a budget for samples.
     """
 
     budget_s: float | None = None
@@ -56,6 +62,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     within_s: float = math.inf
     skip_larger: bool = True
     gradients: bool = False
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if self.jobs > 1 and self.budget_s is not None:
+            raise ValueError(f"{self.jobs} jobs would disturb each other's times; only a check runs several")
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -89,12 +100,14 @@ class Runner:
         self.on_phase = on_phase
         self._deadline = time.monotonic() + settings.within_s
         self.environment = measure.environment()
-        self.memory_limit = settings.memory_limit_bytes or int(MEMORY_SHARE * psutil.virtual_memory().available)
+        available = int(MEMORY_SHARE * psutil.virtual_memory().available)
+        self.memory_limit = settings.memory_limit_bytes or available // settings.jobs
         self._stopped: dict[tuple[str, int], Record] = {}
         for record in earlier:
             self._note(record)
         self._folder = tempfile.TemporaryDirectory(prefix="pairgrad-", ignore_cleanup_errors=True)
         self._references: dict[str, Path | str] = {}
+        self._evaluating = threading.Lock()
 
     def __enter__(self) -> Runner:
         return self
@@ -104,8 +117,11 @@ class Runner:
 
     def run(self, plan: Iterable[Planned]) -> Iterator[Finished]:
         """Run a plan in order; every planned case gives exactly one record, whatever happens to its process."""
-        for planned in plan:
-            yield self._run(planned)
+        if self.settings.jobs == 1:
+            yield from map(self._run, plan)
+            return
+        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="job") as pool:
+            yield from pool.map(self._run, plan)
 
     def _run(self, planned: Planned) -> Finished:
         stopped = self._stopped.get((series(planned.case), planned.round))
@@ -116,7 +132,8 @@ class Runner:
             over = Result(outcome="skipped", reason=f"the run's {self.settings.within_s:g} s were over")
             return Finished(self._record(planned, over, ("skipped",), case_s=None))
         self.on_phase(planned, "reference")
-        references = self._reference(planned.case)
+        with self._evaluating:
+            references = self._reference(planned.case)
         if isinstance(references, str):
             return Finished(self._record(planned, Result(outcome="error", reason=references), (), case_s=None))
         start = time.monotonic()
@@ -148,8 +165,9 @@ class Runner:
         limit_s = self._limit_s()
         used = measure.cuda_used_bytes() if case.device == "cuda" else None
         with tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True) as private:
-            # compile times want cold caches; a check has none, and its cases come one after the other
-            caches = Path(private if self.settings.budget_s is not None else self._folder.name) / "caches"
+            # compile times want cold caches; a check has none, and the cases of one job come one after the other
+            shared = f"{self._folder.name}/{threading.current_thread().name}"
+            caches = Path(private if self.settings.budget_s is not None else shared) / "caches"
             ended = supervise(
                 "harness.worker",
                 request=msgspec.json.encode(request),

@@ -13,8 +13,8 @@ _INTRODUCTION = f"""# The record schema
 Generated from `harness/records.py`; do not edit. Schema version {SCHEMA_VERSION}.
 
 `pairgrad bench` writes one JSON document a line, one per planned case and round, into `<results>/<run_id>.jsonl`.
-`pairgrad check --json FILE` writes `{{"agree": bool, "problems": [...], "records": [...]}}` with the same records. Times
-are seconds, memory is bytes; what was not measured is null, and no number is ever NaN or infinite.
+`pairgrad check --json FILE` writes `{{"agree": bool, "problems": [...], "records": [...], "segments": [...]}}` with the
+same records. Times are seconds, memory is bytes; what was not measured is null, and no number is ever NaN or infinite.
 
 Outcomes: {", ".join(f"`{outcome}`" for outcome in OUTCOMES)}. A record that is not `ok` has no timings.
 """

@@ -23,8 +23,11 @@ from implementations.jax_neighbor_list.forward import (
     searches_all_pairs,
 )
 
-CANDIDATE_BYTES = 24
-"""The least the search holds per candidate: its id (4), its rank (8) and its two entries in the pruned list (4 + 8)."""
+CELL_CANDIDATE_BYTES = 40
+"""Held per candidate of the search through cells: ids, ranks and both ends of the pruned list; 44 were measured."""
+
+PAIR_CANDIDATE_BYTES = 52
+"""The same for the search over all pairs, whose ids are 64 bits wide; 56 to 59 were measured."""
 
 
 class JaxNeighborList(JaxImplementation):
@@ -48,6 +51,8 @@ class JaxNeighborList(JaxImplementation):
         self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype, capacity_multiplier: float = 1.25
     ) -> None:
         """Raises as `Implementation` says; CapacityOverflowError where the search could not be held."""
+        if not capacity_multiplier >= 1.0:
+            raise ValueError(f"capacity_multiplier is {capacity_multiplier}; below 1 no list holds its own pairs")
         super().__init__(problem, positions, device, dtype)
         self._capacity_multiplier = capacity_multiplier
         self.capacity = 0
@@ -77,15 +82,15 @@ class JaxNeighborList(JaxImplementation):
 
     def _require_search_fits(self, positions: FloatArray) -> None:
         if searches_all_pairs(self.problem, self.n):
-            candidates = self.n**2
+            candidates, bytes_each = self.n**2, PAIR_CANDIDATE_BYTES
         else:
             cells_per_side = int(search_box(self.problem) / self.problem.cutoff)
             if cells_per_side**2 > np.iinfo(np.int32).max:
                 raise CapacityOverflowError(f"{cells_per_side**2} search cells exceed jax-md's 32-bit cell index")
             fullest = _fullest_cell(self.problem, positions, cells_per_side)
-            candidates = 9 * int(fullest * self._capacity_multiplier) * self.n
+            candidates, bytes_each = 9 * int(fullest * self._capacity_multiplier) * self.n, CELL_CANDIDATE_BYTES
             require_memory(self.device, "search cells", cells_per_side**2, 3 * self.dtype.itemsize)
-        require_memory(self.device, "candidates of the neighbour search", candidates, CANDIDATE_BYTES)
+        require_memory(self.device, "candidates of the neighbour search", candidates, bytes_each)
 
     def true_pairs(self, x: jax.Array) -> int:
         """Pairs in the list."""
