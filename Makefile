@@ -18,7 +18,7 @@ bench: $(READY) ## Compare all rows on this machine's CPU (about 5 minutes) and 
 	@$(BIN)/pairgrad report --results results/local --out reports/local
 
 test: $(READY) lint types ## Lint, types, tests, the agreement gate, stale-report check
-	@$(BIN)/python -m pytest -m "not slow and not gpu"
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu"
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/pairgrad report --check
 
