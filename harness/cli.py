@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 import msgspec
 import numpy as np
+import psutil
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -88,6 +89,11 @@ class _Shard(click.ParamType):
         return int(index), int(count)
 
 
+def _default_jobs() -> int:
+    """Cases a check runs at once: as many as cores and memory (4 GiB each) allow, at most 4."""
+    return max(1, min(4, len(measure.available_cores()), psutil.virtual_memory().available >> 32))
+
+
 _FOLDER = click.Path(path_type=Path)
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -143,7 +149,17 @@ def case_options(scenarios: Sequence[str]) -> _Decorator:
     )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Command(click.Group):
+    """Tells of a file that cannot be read or written, as of any other mistake, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            _fail(str(error))
+
+
+@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def main() -> None:
     """What does it cost to differentiate an irregular particle algorithm in each framework?
 
@@ -163,9 +179,8 @@ def list_rows(impl: tuple[str, ...]) -> None:
 
 @main.command()
 @case_options([*SCENARIOS, HARD_SCENARIO])
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=min(4, len(measure.available_cores())), help="Cases at once."
-)
+@click.option("--jobs", type=click.IntRange(min=1), default=_default_jobs, help="Cases at once.")
+@click.option("--require", multiple=True, metavar="NAME", help="A row that must have been checked; repeats.")
 @click.option("--json", "json_file", type=_FOLDER, help="Write the verdict and every record to this file.")
 @click.option("--save", type=_FOLDER, help="Keep the gradients in this folder as .npy files.")
 def check(
@@ -173,13 +188,14 @@ def check(
     timeout: float,
     memory_limit: int,
     jobs: int,
+    require: tuple[str, ...],
     json_file: Path | None,
     save: Path | None,
     **narrowing: tuple[Any, ...],
 ) -> None:
     """The gate: exit 1 unless every gradient agrees with the oracle, with finite differences and with the others.
 
-    Rows named with --impl must have been checked; the others may be unavailable or unsupported here. Without --impl the
+    Rows named with --impl or --require must have been checked; the others may be unavailable or unsupported here. Without --impl the
     segment operations are checked too.
     """
     names = _implementations(impl)
@@ -193,7 +209,9 @@ def check(
                 save.mkdir(parents=True, exist_ok=True)
                 np.save(save / (case_id(each.case).replace("/", "_") + ".npy"), finished.gradient)
 
-        verdict = gate.check(runner, planned, names if impl else (), on_finished)
+        verdict = gate.check(
+            runner, planned, names if impl else _implementations(require) if require else (), on_finished
+        )
     segments, wrong = ([], []) if impl else check_segments()
     problems = verdict.problems + wrong
     if json_file is not None:
@@ -349,7 +367,7 @@ class _Shown:
 
     def finished(self, planned: Planned, record: Record) -> None:
         self.progress.advance(self.task)
-        if not record.is_expected:
+        if not record.is_expected and self.progress.console.is_terminal:
             self.progress.console.print(f"[red]{record.outcome}[/] {record.case_id}", highlight=False, soft_wrap=True)
 
 

@@ -11,12 +11,10 @@ from harness.agreement import pairwise, tolerance
 from harness.hard_cases import HARD_SCENARIO
 from harness.plan import Planned
 from harness.problem import FloatArray, Problem
-from harness.protocol import Case, Device, Dtype
-from harness.records import Record
+from harness.protocol import Case
+from harness.records import Record, case_id
 from harness.registry import row_name
 from harness.runner import Finished, Runner
-
-_Input = tuple[str, int, Dtype, Device]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,14 +46,14 @@ def check(
         on_finished: called after each case.
     """
     records: list[Record] = []
-    inputs: dict[_Input, dict[str, FloatArray]] = defaultdict(dict)
-    cases: dict[_Input, Case] = {}
+    inputs: dict[str, dict[str, FloatArray]] = defaultdict(dict)
+    cases: dict[str, Case] = {}
     for planned, finished in zip(plan, runner.run(plan), strict=True):
         records.append(finished.record)
         on_finished(planned, finished)
         case = planned.case
         if finished.gradient is not None and case.scenario != HARD_SCENARIO:
-            key = (case.scenario, case.n, case.dtype, case.device)
+            key = case_id(msgspec.structs.replace(case, implementation=""))
             inputs[key][row_name(case.implementation)] = finished.gradient
             cases[key] = case
     problems = [*_record_problems(records, {row_name(name) for name in required})]

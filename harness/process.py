@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -83,8 +84,9 @@ def supervise(
         memory_limit_bytes: resident memory it and its descendants may take, watched.
         on_line: called with each complete line of the channel as it arrives.
     """
-    _guard()
-    tag = f"{FAMILY}.{next(_serial)}"
+    with _starting:
+        _guard()
+    tag = f"{FAMILY}.{next(_serial)}."  # the last point keeps 1 from being the start of 10
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as stdin, _affinity(cores):
         stdin.write(request)
@@ -232,6 +234,11 @@ def _end(process: subprocess.Popen[bytes], tag: str) -> None:
     _end_tagged(tag)
 
 
+def end_family() -> None:
+    """Kill everything this process supervises."""
+    _end_tagged(f"{FAMILY}.")
+
+
 def _end_tagged(prefix: str) -> None:
     for _ in range(10):  # a process may start another while it is being looked for
         left = tagged(prefix)
@@ -252,6 +259,9 @@ def _affinity(cores: Iterable[int] | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+_starting = threading.Lock()
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from typing import Any
 from harness.plan import Planned
 from harness.records import Record, case_id
 from harness.registry import code_hash
+from harness.runner import DEADLINE_OVER
 
 _MUST_MATCH = ("processor", "cores", "memory_bytes", "os", "python", "packages", "flags", "cuda_devices")
 
@@ -19,7 +20,7 @@ class MixedRecordsError(ValueError):
 def split(
     plan: Sequence[Planned], records: Iterable[Record], environment: dict[str, Any]
 ) -> tuple[list[Planned], list[Record]]:
-    """The planned cases that have no record yet, and the newest record of each of the others.
+    """The planned cases that have no record yet or ran out of time, and the newest record of each of the others.
 
     Args:
         plan: of this run.
@@ -33,7 +34,7 @@ def split(
     left, done = [], []
     for planned in plan:
         record = newest.get((case_id(planned.case), planned.round))
-        if record is None:
+        if record is None or record.reason == DEADLINE_OVER:
             left.append(planned)
             continue
         differences = _differences(record, planned, environment)

@@ -24,7 +24,7 @@ from harness.hard_cases import HARD_SCENARIO
 from harness.oracle import load
 from harness.plan import Planned, series
 from harness.problem import FloatArray, Problem
-from harness.process import Ended, supervise
+from harness.process import Ended, end_family, supervise
 from harness.protocol import Case, Description
 from harness.records import LIMIT_OUTCOMES, Outcome, Record, Result, case_id
 from harness.worker import Message, Request
@@ -33,6 +33,8 @@ DEFAULT_LIMIT_S = 600.0
 MEMORY_SHARE = 0.9
 """Default memory limit: this share of what is available when the run starts."""
 TAIL_CHARACTERS = 1500
+DEADLINE_OVER = "the time of the run was over"
+"""Reason of a case skipped, or cut short, for that; a resumed run takes it up again."""
 SETTLE_S = 10.0
 SETTLED_BYTES = 64 << 20
 
@@ -46,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         budget_s: seconds for the samples of each of forward and gradient; None checks without timing.
         limit_s: wall seconds of one case.
-        memory_limit_bytes: resident bytes of one case; 0 for 90 % of what is available.
+        memory_limit_bytes: resident bytes of one case; 0 for 90 % of what is available, shared by the jobs.
         within_s: seconds for the whole run: no case starts later, and none goes on beyond; what is left is skipped.
         skip_larger: skip larger N of a series after an out-of-memory or a timeout.
         gradients: hand back gradients too.
@@ -121,7 +123,11 @@ class Runner:
             yield from map(self._run, plan)
             return
         with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="job") as pool:
-            yield from pool.map(self._run, plan)
+            try:
+                yield from pool.map(self._run, plan)
+            except BaseException:  # an interrupt: what runs is ended, or the pool would wait for it
+                end_family()
+                raise
 
     def _run(self, planned: Planned) -> Finished:
         stopped = self._stopped.get((series(planned.case), planned.round))
@@ -129,7 +135,7 @@ class Runner:
             result = Result(outcome="skipped", reason=f"{stopped.outcome} at N = {stopped.n:,}")
             return Finished(self._record(planned, result, ("skipped",) if stopped.is_expected else (), case_s=None))
         if time.monotonic() > self._deadline:
-            over = Result(outcome="skipped", reason=f"the run's {self.settings.within_s:g} s were over")
+            over = Result(outcome="skipped", reason=DEADLINE_OVER)
             return Finished(self._record(planned, over, ("skipped",), case_s=None))
         self.on_phase(planned, "reference")
         with self._evaluating:
@@ -138,6 +144,8 @@ class Runner:
             return Finished(self._record(planned, Result(outcome="error", reason=references), (), case_s=None))
         start = time.monotonic()
         result, expected, gradient = self._supervised(planned, references)
+        if result.reason == DEADLINE_OVER:
+            expected = ("skipped",)
         record = self._record(planned, result, expected, time.monotonic() - start)
         self._note(record)
         return Finished(record, gradient)
@@ -192,6 +200,8 @@ class Runner:
 
     def _unheard(self, ended: Ended, heard: _Heard, limit_s: float) -> Result:
         """The outcome of a worker that ended without a result."""
+        if ended.killed == "timeout" and limit_s < self.settings.limit_s:
+            return Result(outcome="skipped", reason=DEADLINE_OVER)
         outcome, words = self._ending(ended, heard, limit_s)
         last = f"; last output: {ended.tail[-TAIL_CHARACTERS:]}" if ended.tail else ""
         return Result(outcome=outcome, reason=f"{words} during {heard.phase}{last}")

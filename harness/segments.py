@@ -58,6 +58,8 @@ def check_segments() -> tuple[list[SegmentCheck], list[str]]:
         for check in checks
         if check.reason and not check.reason.startswith(ModuleNotFoundError.__name__)
     ]
+    if all(check.reason for check in checks):
+        wrong.append("segment operations: nothing was checked")
     return checks, wrong
 
 

@@ -132,15 +132,19 @@ class Entry:
 def entries(records: Iterable[Record]) -> list[Entry]:
     """One entry per machine and case, in a fixed order: by machine, setting, N, row.
 
-    Of several runs of a case on a machine the newest counts, with all its rounds; a round that failed stands for all.
+    Of several records of a round the newest counts; of a case's rounds those made by the code of the newest are pooled,
+    and one that failed stands for all.
     """
-    rounds: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    rounds: dict[tuple[str, str, str], dict[int, Record]] = defaultdict(dict)
     titles = {}
     for record in sorted(records, key=lambda record: record.timestamp):
-        rounds[machine(record), unit(record), record.case_id].append(record)
+        newest = rounds[machine(record), unit(record), record.case_id]
+        newest.pop(record.round, None)  # so that the newest comes last
+        newest[record.round] = record
         if record.description is not None:
             titles[record.implementation] = record.description.title
-    merged = [_pooled([r for r in group if r.run_id == group[-1].run_id]) for group in rounds.values()]
+    groups = [list(newest.values()) for newest in rounds.values()]
+    merged = [_pooled([r for r in group if r.code_hash == group[-1].code_hash]) for group in groups]
     return _with_best([_entry(record, titles.get(record.implementation)) for record in merged])
 
 

@@ -15,6 +15,7 @@ from harness.report.data import Entry, Setting, entries, pick, plotted_settings
 from harness.report.text import one_line
 
 README = "README.md"
+REPORTS = "reports"
 _PLOTTED = (
     "implementation",
     "title",
@@ -34,7 +35,8 @@ def write(records: Sequence[Record], out: Path) -> None:
     """Write everything that follows from the records.
 
     Into `out`: report.md (the index), findings.md, figures/*.svg and .png, data/*.csv (what the figures show) and
-    index.html (the page). A README.md beside `out` has its marked blocks refreshed.
+    index.html (the page). A README.md beside `out`, if that is called reports, has its
+    marked blocks refreshed.
 
     Raises:
         OSError: a file cannot be written.
@@ -82,7 +84,7 @@ def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path) -> dict[
     for setting in plotted_settings(made):
         texts[out / "data" / f"{documents.slug(setting)}.csv"] = _csv(pick(made, **setting._asdict()))
     readme = out.parent / README
-    if readme.is_file():
+    if readme.is_file() and out.name == REPORTS:  # reports made elsewhere leave the README alone
         folder = PurePosixPath(Path(os.path.relpath(out, readme.parent)).as_posix())
         blocks = documents.readme_blocks(made, folder)
         texts[readme] = documents.refresh_marked(readme.read_text(encoding="utf-8"), blocks)
