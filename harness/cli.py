@@ -195,8 +195,8 @@ def check(
 ) -> None:
     """The gate: exit 1 unless every gradient agrees with the oracle, with finite differences and with the others.
 
-    Rows named with --impl or --require must have been checked; the others may be unavailable or unsupported here. Without --impl the
-    segment operations are checked too.
+    Rows named with --impl or --require must have been checked; the others may be unavailable or unsupported here.
+    Without --impl the segment operations are checked too.
     """
     names = _implementations(impl)
     planned = plan("check", names, _narrowing(**narrowing))
@@ -209,9 +209,8 @@ def check(
                 save.mkdir(parents=True, exist_ok=True)
                 np.save(save / (case_id(each.case).replace("/", "_") + ".npy"), finished.gradient)
 
-        verdict = gate.check(
-            runner, planned, names if impl else _implementations(require) if require else (), on_finished
-        )
+        required = [*(names if impl else ()), *(_implementations(require) if require else ())]
+        verdict = gate.check(runner, planned, required, on_finished)
     segments, wrong = ([], []) if impl else check_segments()
     problems = verdict.problems + wrong
     if json_file is not None:
