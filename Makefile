@@ -16,7 +16,7 @@ CACHES = T=$$(mktemp -d); trap 'rm -rf "$$T"' EXIT; export WARP_CACHE_PATH=$$T/w
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-bench: $(READY) ## Compare all rows on this machine's CPU (about 5 minutes) and print the tables
+bench: $(READY) ## Compare all rows on this machine's CPU and print the tables
 	@code=0; $(BIN)/pairgrad bench --profile quick || code=$$?; \
 	  $(BIN)/pairgrad report --results results/local --out reports/local && exit $$code
 
