@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -159,8 +160,12 @@ def cuda_devices() -> list[dict[str, Any]]:
 
     try:
         pynvml.nvmlInit()
+        return _cuda_devices(pynvml)
     except pynvml.NVMLError:
         return []
+
+
+def _cuda_devices(pynvml: ModuleType) -> list[dict[str, Any]]:
     handles = [pynvml.nvmlDeviceGetHandleByIndex(k) for k in range(pynvml.nvmlDeviceGetCount())]
     driver = pynvml.nvmlSystemGetDriverVersion()
     return [
@@ -186,8 +191,10 @@ def cuda_used_bytes() -> int | None:
 @functools.cache
 def processor_name() -> str:
     """The processor's model."""
-    import cpuinfo
-
+    try:
+        import cpuinfo
+    except ModuleNotFoundError:
+        return platform.processor() or platform.machine()
     return str(cpuinfo.get_cpu_info().get("brand_raw", platform.processor() or "unknown"))
 
 

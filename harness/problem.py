@@ -10,7 +10,7 @@ Enzyme.jl, Reactant.jl and JAX that this project reproduces (README, "The study"
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -131,7 +131,3 @@ class Problem:
                 f"position row {row} is {positions[row].tolist()}; coordinates must be finite and below {limit:.3g} in "
                 f"magnitude (box length / {positions.dtype} epsilon); {bad.size} of {len(positions)} rows are bad"
             )
-
-    def with_box(self, box_length: float) -> Problem:
-        """The same problem in a box of another side."""
-        return replace(self, box_length=box_length)

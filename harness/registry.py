@@ -45,12 +45,14 @@ def resolve(name_or_path: str) -> str:
     """A known name as it is, a path as an absolute one.
 
     Raises:
-        UnknownImplementationError: it is neither.
+        UnknownImplementationError: it is neither, or the path of a module with the name of a row.
     """
     if name_or_path in names():
         return name_or_path
     path = Path(name_or_path)
     if path.suffix == ".py" and path.is_file():
+        if path.stem in names():
+            raise UnknownImplementationError(f"{name_or_path} has the name of the row {path.stem!r}: rename the file")
         return str(path.resolve())
     raise UnknownImplementationError(
         f"no implementation {name_or_path!r}: give one of {', '.join(names())}, or the path of a Python module"
@@ -84,7 +86,8 @@ def load(name_or_path: str) -> type[Implementation]:
     """
     if name_or_path.endswith(".py"):
         sys.path.insert(0, str(Path(name_or_path).parent))  # it may import its neighbours, as a script may
-        spec = importlib.util.spec_from_file_location(row_name(name_or_path), name_or_path)
+        module_name = f"pairgrad_plugin_{row_name(name_or_path)}"  # never the name of a package
+        spec = importlib.util.spec_from_file_location(module_name, name_or_path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -131,8 +134,10 @@ def lines_of_code(name_or_path: str, description: Description) -> tuple[int | No
 
 @functools.cache
 def _code_lines(sources: tuple[str, ...]) -> int | None:
-    from pygount import SourceAnalysis
-
+    try:
+        from pygount import SourceAnalysis
+    except ModuleNotFoundError:
+        return None
     paths = [FOLDER / source for source in sources]
     if not all(path.is_file() for path in paths):
         return None

@@ -121,15 +121,13 @@ class Worker:
         self._send(phase="check")
         result, self.gradient = checked(built, reference, self.case)
         result.search_slots, result.capacity = built.search_slots(x), built.capacity
-        stalls = 0
+        result.reallocations, result.recompilations = built.reallocations, built.recompilations
         if self.request.budget_s is not None:
             result.build_s, result.compile_forward_s, result.compile_gradient_s = seconds
-            stalls = self._time(built, reference, result, level)
+            self._time(built, reference, result, level)
         if self.case.device == "cuda" and driver_level is not None:
             result.driver_device_bytes = max(0, (measure.cuda_used_bytes() or 0) - driver_level)
         result.peak_device_bytes = built.peak_device_bytes()
-        result.reallocations = built.reallocations
-        result.recompilations = built.recompilations + stalls
         return result
 
     def _built(
@@ -165,14 +163,11 @@ class Worker:
         worst.reason = f"{len(references)} inputs"
         return worst
 
-    def _time(self, built: Implementation, reference: Reference, result: Result, level: int) -> int:
+    def _time(self, built: Implementation, reference: Reference, result: Result, level: int) -> None:
         """Time forward and gradient on permuted copies of the positions, then check once more.
 
         Args:
             level: resident bytes before the build.
-
-        Returns:
-            How many samples look like a compilation.
         """
         budget_s = self.request.budget_s
         assert budget_s is not None
@@ -191,6 +186,8 @@ class Worker:
         gradient, last_gradient = measure.sample(built.grad, inputs, built.wait, budget_s)
         result.cpu_over_wall = (time.process_time() - cpu) / (time.perf_counter() - wall)
         result.peak_host_bytes = max(0, measure.peak_resident_bytes() - level) if marked else None
+        result.reallocations = built.reallocations  # what the check that follows causes is not the samples'
+        result.recompilations = built.recompilations + forward.stalls + gradient.stalls
         self._send(phase="check again")
         order = orders[(len(gradient.seconds) - 1) % PERMUTATIONS]
         _require_still_right(built, reference, self.case, (last_loss, last_gradient, order), result)
@@ -200,7 +197,6 @@ class Worker:
         result.gradient_s, result.gradient_iqr_s = gradient.median, gradient.iqr
         result.gradient_samples_s = gradient.seconds
         result.noisy = max(forward.spread, gradient.spread) > measure.NOISY_SPREAD
-        return forward.stalls + gradient.stalls
 
     def _send(self, **fields: Any) -> None:
         self.channel.write(msgspec.json.encode(Message(**fields)) + b"\n")
@@ -394,7 +390,7 @@ def _parallel_units(case: Case) -> int:
 
 def _outcome(error: BaseException, case: Case) -> Outcome:
     """Which of the closed list an exception is."""
-    if isinstance(error, UnavailableError | ImportError):
+    if isinstance(error, UnavailableError | ModuleNotFoundError):
         own = (getattr(error, "name", None) or "").split(".")[0] in ("harness", "implementations")
         return "error" if own else "unavailable"
     if isinstance(error, InvalidPositionsError):
