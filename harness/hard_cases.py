@@ -97,12 +97,16 @@ HARD_CASES: tuple[HardCase, ...] = (
         _uniform(11, 36, 0.6),
         133710.8795640539,
     ),
-    HardCase("box of one support radius", Problem(1.0), _uniform(3, 10, 1.0), 12.0463762903, 81.2539304953),
+    HardCase(
+        "box of one support radius", Problem(1.0), _uniform(3, 10, 1.0), 12.0463762903, 81.2539304953, dtypes=_FLOAT64
+    ),
     HardCase("one particle, short box", Problem(1.0), _points((0.3, 0.3)), 66.930174106092, 0.0, dtypes=_FLOAT64),
-    HardCase("just under two cells", Problem.of_size(39), _uniform(4, 39, Problem.of_size(39).box_length)),
+    HardCase(
+        "just under two cells", Problem.of_size(39), _uniform(4, 39, Problem.of_size(39).box_length), dtypes=_FLOAT64
+    ),
     HardCase("translated by whole boxes", _BOX, _translated, 10988.8190581011, 6253.6722306893),
     HardCase("far pair across a face", _BOX, _points((-39.9, 22.0), (29.6, -8.0)), _PAIR_LOSS, _PAIR_NORM),
-    HardCase("pair", _BOX, _points((2.0, 2.0), (2.5, 2.0)), _PAIR_LOSS, _PAIR_NORM),
+    HardCase("pair", _BOX, _points((2.0, 2.0), (2.5, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64),
     HardCase("pair out of reach", _BOX, _points((2.0, 2.0), (5.0, 2.0)), 133.860348212184, 0.0, dtypes=_FLOAT64),
     HardCase("pair across a face", _BOX, _points((0.25, 2.0), (9.75, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64),
     HardCase(
@@ -133,7 +137,7 @@ HARD_CASES: tuple[HardCase, ...] = (
     HardCase("no particles", _BOX, _points(), 0.0, 0.0),
     HardCase("one particle", _BOX, _points((3.0, 4.0)), 66.930174106092, 0.0, dtypes=_FLOAT64),
     HardCase("coincident pair", _BOX, _points((2.0, 2.0), (2.0, 2.0))),
-    HardCase("all in one place", _BOX, lambda: np.full((200, 2), 3.3), 25032443.59421948, 0.0),
+    HardCase("all in one place", _BOX, lambda: np.full((200, 2), 3.3), 25032443.59421948, 0.0, dtypes=_FLOAT64),
     HardCase("all in one cell", _BOX, lambda: 3.1 + 0.6 * np.random.default_rng(9).random((300, 2))),
     # the lattice's loss is the square of rho - rho_0 = 0.03: float32 cancels it away
     HardCase("lattice", Problem(32 * math.sqrt(0.1)), _lattice, 1.0385998936, 0.0, dtypes=_FLOAT64),
@@ -145,7 +149,7 @@ HARD_CASES: tuple[HardCase, ...] = (
     ),
     HardCase("negative boxes only", _BOX, lambda: _uniform(13, 400, 10.0)() - 70.0, dtypes=_FLOAT64),
     HardCase("NaN", _BOX, _with_bad_row(math.nan), refused=True),
-    HardCase("infinity", _BOX, _with_bad_row(math.inf), refused=True),
+    HardCase("infinity", _BOX, _with_bad_row(math.inf), refused=True, dtypes=_FLOAT64),
     HardCase("negative infinity", _BOX, _with_bad_row(-math.inf), refused=True, dtypes=_FLOAT64),
     HardCase("without precision in the box", _BOX, _with_bad_row(1e19), refused=True),
 )
