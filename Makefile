@@ -42,10 +42,9 @@ bench-full: $(READY) ## study, float32, one thread, clustered input, capacities;
 bench-micro: $(READY) ## Each row at small N under pytest-benchmark, saved; ARGS=--benchmark-compare compares with the last
 	@$(CACHES) $(BIN)/python -m pytest benchmarks/test_rows.py --benchmark-autosave $(ARGS)
 
-bench-segments: $(READY) ## The segment operations against plain composites and, if installed, their peer; updates the report
+bench-segments: $(READY) ## The segment operations against plain composites and, if installed, their peer
 	@mkdir -p results/segments
 	@$(CACHES) $(BIN)/python -m pytest benchmarks/test_segments.py --benchmark-json results/segments/$$($(BIN)/pairgrad env --name).json $(ARGS)
-	@$(BIN)/pairgrad report
 
 bench-gpu: ## On a machine with an NVIDIA GPU: agreement, then the rows, with the Python and packages installed there
 	@PYTHONPATH=$(CURDIR) $(PYTHON) -m harness.gpu

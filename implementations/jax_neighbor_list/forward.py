@@ -33,7 +33,7 @@ def neighbor_list(problem: Problem, n: int, capacity_multiplier: float) -> parti
     """jax-md's list of pairs closer than 2h, rebuilt at every update.
 
     Distances use compare-and-shift on wrapped positions: `jax_md.space.periodic` takes a remainder for each
-    candidate, which costs a quarter of the whole.
+    candidate, which is slower and rounds to the last place of L.
 
     Args:
         problem: parameters.
