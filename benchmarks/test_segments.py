@@ -1,7 +1,7 @@
 """The segment operations beside plain composites and, where installed, their released peer: `make bench-segments`.
 
 Forward, gradient and second derivative of every operation on rows of three components. Every variant passes the
-agreement check on its input before it is timed; variants of one case are timed one after the other, in one process.
+agreement check on its input before it is timed; variants take turns, stage by stage of one case, in one process.
 PAIRGRAD_SEGMENT_SIZES lists the sizes N (a small one by default, so that this runs as a test too).
 """
 
@@ -173,7 +173,7 @@ def _case(op: str, n: int, segments: int, dtype: str, order: str) -> tuple[Any, 
     return case, [np.asarray(part) for part in second]
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=len(VARIANTS))
 def _checked(variant: str, op: str, n: int, segments: int, dtype: str, order: str) -> Stages:
     case, expected = _case(op, n, segments, dtype, order)
     stages = _stages(variant, op, case)
@@ -189,8 +189,8 @@ def _host(parts: Sequence[Any]) -> list[np.ndarray]:
     return [part.detach().numpy() if isinstance(part, Tensor) else np.asarray(part) for part in parts]
 
 
-@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("order", ["sorted", "shuffled"])
 @pytest.mark.parametrize("segments", ["few", "many"])
