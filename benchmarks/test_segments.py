@@ -2,7 +2,9 @@
 
 Forward, gradient and second derivative of every operation on rows of three components. Every variant passes the
 agreement check on its input before it is timed; variants take turns, stage by stage of one case, in one process.
-PAIRGRAD_SEGMENT_SIZES lists the sizes N (a small one by default, so that this runs as a test too).
+PAIRGRAD_SEGMENT_SIZES lists the sizes N (a small one by default, so that this runs as a test too),
+PAIRGRAD_SEGMENT_DEVICE is cpu or cuda, and after PAIRGRAD_SEGMENT_WITHIN seconds the rest is skipped, so that the file
+of --benchmark-json, which is written at the end, holds what was timed.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import time
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,18 +26,28 @@ import warp as wp
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import Tensor
 
+from harness.protocol import DEVICES
 from implementations.segment_ops import agreement, jax_ops, torch_ops
 from implementations.segment_ops.family import FORMULAS
 
 SIZES = [int(size) for size in os.environ.get("PAIRGRAD_SEGMENT_SIZES", "1000").split(",")]
+DEVICE = os.environ.get("PAIRGRAD_SEGMENT_DEVICE", "cpu")
+DEADLINE = time.monotonic() + float(os.environ.get("PAIRGRAD_SEGMENT_WITHIN", "inf"))
 STAGES = ("forward", "gradient", "second derivative")
 _FEW = 1000
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _double_precision() -> Any:
+    assert DEVICE in DEVICES
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _in_time() -> None:
+    if time.monotonic() > DEADLINE:
+        pytest.skip("the time of the run was over")
 
 
 # -- plain composites --------------------------------------------------------------------------------------------------
@@ -103,9 +116,9 @@ PLAIN_TORCH = SimpleNamespace(
 
 @functools.cache
 def _peer(framework: str) -> ModuleType:
-    """The peer's operations; its JAX side asks for a graph mode that only CUDA has, and is given another."""
-    original = wp.jax_callable
-    wp.jax_callable = lambda *args, **options: original(*args, **{**options, "graph_mode": wp.JaxCallableGraphMode.JAX})
+    """The peer's operations; its JAX side asks for a graph mode that only CUDA has, and on the CPU is given another."""
+    original, mode = wp.jax_callable, {"graph_mode": wp.JaxCallableGraphMode.JAX} if DEVICE == "cpu" else {}
+    wp.jax_callable = lambda *args, **options: original(*args, **{**options, **mode})
     try:
         return importlib.import_module(f"nvalchemiops.{framework}.segment_ops")
     except ImportError as error:
@@ -125,8 +138,19 @@ VARIANTS: dict[str, Callable[[], Any]] = {
 Stages = dict[str, Callable[[], Sequence[Any]]]
 
 
-def _jax_stages(op: Callable[..., Any], operands: Sequence[np.ndarray], idx: np.ndarray, segments: int) -> Stages:
-    values, ids = [jnp.asarray(operand) for operand in operands], jnp.asarray(idx)
+def _require_device(framework: str) -> None:
+    """Skip where the framework has no such device: nothing is timed on another under its name."""
+    if framework == "torch" and DEVICE == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device for Torch")
+    try:
+        jax.devices(DEVICE if framework == "jax" else "cpu")
+    except RuntimeError as error:
+        pytest.skip(f"no such device for JAX: {error}")
+
+
+@functools.cache
+def _jax_functions(op: Callable[..., Any], segments: int) -> list[Callable[..., Any]]:
+    """The stages, for any ids: those are arguments, not constants that the compiler could compute with."""
 
     def forward(a: Sequence[jax.Array], ids: jax.Array) -> jax.Array:
         return op(*a, ids, segments)
@@ -136,8 +160,14 @@ def _jax_stages(op: Callable[..., Any], operands: Sequence[np.ndarray], idx: np.
     def slope(a: Sequence[jax.Array], ids: jax.Array, along: Sequence[jax.Array]) -> jax.Array:
         return sum(jnp.vdot(g, v) for g, v in zip(gradient(a, ids), along, strict=True))  # type: ignore[return-value]
 
-    # the ids are arguments, not constants that the compiler could compute with
-    first, second, third = jax.jit(lambda a, ids: [forward(a, ids)]), jax.jit(gradient), jax.jit(jax.grad(slope))
+    return [jax.jit(lambda a, ids: [forward(a, ids)]), jax.jit(gradient), jax.jit(jax.grad(slope))]
+
+
+def _jax_stages(
+    op: Callable[..., Any], operands: Sequence[np.ndarray], idx: np.ndarray, segments: int, device: str = DEVICE
+) -> Stages:
+    *values, ids = jax.device_put([*operands, idx], jax.devices(device)[0])
+    first, second, third = _jax_functions(op, segments)
     calls: list[Callable[[], Any]] = [
         lambda: jax.block_until_ready(first(values, ids)),
         lambda: jax.block_until_ready(second(values, ids)),
@@ -147,7 +177,7 @@ def _jax_stages(op: Callable[..., Any], operands: Sequence[np.ndarray], idx: np.
 
 
 def _torch_stages(op: Callable[..., Any], operands: Sequence[np.ndarray], idx: np.ndarray, segments: int) -> Stages:
-    values, ids = [torch.tensor(operand) for operand in operands], torch.tensor(idx)
+    *values, ids = (torch.tensor(array, device=DEVICE) for array in (*operands, idx))
     leaves = [value.clone().requires_grad_() for value in values]
 
     def gradient(*, again: bool = False) -> Sequence[Tensor]:
@@ -156,7 +186,19 @@ def _torch_stages(op: Callable[..., Any], operands: Sequence[np.ndarray], idx: n
     def second() -> Sequence[Tensor]:
         return torch.autograd.grad(gradient(again=True), leaves, values)
 
-    return dict(zip(STAGES, [lambda: (op(*values, ids, segments),), gradient, second], strict=True))
+    calls: list[Callable[[], Any]] = [lambda: (op(*values, ids, segments),), gradient, second]
+    return dict(zip(STAGES, calls if DEVICE == "cpu" else map(_waited, calls), strict=True))
+
+
+def _waited(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The same call, over when the device has done what it launched."""
+
+    def wait_for_it() -> Any:
+        result = call()
+        torch.cuda.synchronize()
+        return result
+
+    return wait_for_it
 
 
 def _stages(variant: str, op: str, case: tuple[Sequence[np.ndarray], np.ndarray, int]) -> Stages:
@@ -166,10 +208,10 @@ def _stages(variant: str, op: str, case: tuple[Sequence[np.ndarray], np.ndarray,
 
 @functools.lru_cache(maxsize=2)
 def _case(op: str, n: int, segments: int, dtype: str, order: str) -> tuple[Any, list[np.ndarray]]:
-    """The input, and the second derivative to agree with: that of a plain composite in double precision."""
+    """The input, and the second derivative to agree with: that of a plain composite in double precision on the CPU."""
     case = agreement.example(op, n, segments, dtype, ordered=order == "sorted")
     doubles = [operand.astype("float64") for operand in case[0]]
-    second = _jax_stages(getattr(PLAIN_JAX, op), doubles, *case[1:])["second derivative"]()
+    second = _jax_stages(getattr(PLAIN_JAX, op), doubles, *case[1:], device="cpu")["second derivative"]()
     return case, [np.asarray(part) for part in second]
 
 
@@ -186,25 +228,28 @@ def _checked(variant: str, op: str, n: int, segments: int, dtype: str, order: st
 
 
 def _host(parts: Sequence[Any]) -> list[np.ndarray]:
-    return [part.detach().numpy() if isinstance(part, Tensor) else np.asarray(part) for part in parts]
+    return [part.detach().cpu().numpy() if isinstance(part, Tensor) else np.asarray(part) for part in parts]
 
 
+# the last decorator varies slowest: a run cut short has timed every operation at every N, in float64
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("op", FORMULAS)
+@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("order", ["sorted", "shuffled"])
 @pytest.mark.parametrize("segments", ["few", "many"])
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("op", FORMULAS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_segments(
     benchmark: BenchmarkFixture, op: str, n: int, segments: str, order: str, dtype: str, variant: str, stage: str
 ) -> None:
+    framework, library = variant.split()
+    _require_device(framework)
     count = min(_FEW, n // 3) if segments == "few" else n // 30
     call = _checked(variant, op, n, count, dtype, order)[stage]
     benchmark.group = f"{op} {stage}, N = {n:,}, {segments} segments, {order}, {dtype}"
     benchmark.name = variant
-    framework, library = variant.split()
     benchmark.extra_info.update(
         op=op, stage=stage, n=n, segments=count, order=order, dtype=dtype, framework=framework, library=library
     )
+    benchmark.extra_info["device"] = DEVICE
     benchmark(call)
