@@ -123,14 +123,6 @@ def test_cuda_without_a_device_is_unavailable():
         WarpAdjoint(Problem(10.0), PAIR, "cuda", "float64")
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
-def test_positions_on_another_device_are_refused():
-    row, _ = _row(Problem(10.0), PAIR)
-    with pytest.raises(ValueError, match=r"cuda.*cpu"):
-        row.loss(wp.array(PAIR, dtype=wp.vec2d, device="cuda"))
-
-
 @pytest.mark.parametrize("n", [0, 1, TILE - 1, TILE, TILE + 1, TILE**2 + 3 * TILE + 5])
 def test_loss_sums_every_tile_in_float64(n):
     residual = np.random.default_rng(1).random(n, np.float32) + np.float32(100.0)

@@ -307,32 +307,3 @@ def test_compiled_code_reads_a_sum_only_when_it_is_complete():
 def test_a_binding_imports_no_other_framework(module, other):
     code = f"import sys; import implementations.segment_ops.{module}; sys.exit('{other}' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-# -- on a GPU ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.gpu
-@both
-@precisions
-def test_sums_on_a_gpu_agree_within_tolerance_twice(lib, dtype):
-    rng = np.random.default_rng(0)
-    x, tolerance = rng.normal(size=(100_000, 3)).astype(dtype), 1e-12 if dtype == "float64" else 1e-5
-    for segments in (1, 24, 4096):
-        idx = rng.integers(0, segments, 100_000)
-        expected, scale = np.zeros((segments, 3)), np.zeros((segments, 3))
-        np.add.at(expected, idx, x)
-        np.add.at(scale, idx, np.abs(x))
-        for _ in range(2):
-            if lib is Jax:
-                device = jax.devices("cuda")[0]
-                got = jax_ops.segmented_sum(*(jax.device_put(a, device) for a in (x, idx)), segments)
-            else:
-                got = torch_ops.segmented_sum(torch.tensor(x).cuda(), torch.tensor(idx).cuda(), segments).cpu()
-            assert np.max(np.abs(np.asarray(got) - expected)) <= tolerance * scale.max()
-
-
-@pytest.mark.gpu
-def test_two_devices_are_an_error_that_names_both():
-    with pytest.raises(ValueError, match="x is on cuda:0 but idx is on cpu"):
-        torch_ops.segmented_sum(torch.ones(2, device="cuda"), torch.tensor([0, 0]), 1)
