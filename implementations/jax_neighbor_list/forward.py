@@ -1,76 +1,18 @@
 """Density and loss over a padded pair list of jax-md; this function is what gets differentiated.
 
-    rho_i = m W(0) + m sum_(i, j) W(|x_i - x_j|),  loss = sum_i (rho_i - rho_0)^2
-
-The list holds ordered pairs i != j; padded slots hold i = j = N and are masked.
+rho_i = m W(0) + m sum_(i, j) W(|x_i - x_j|),  loss = sum_i (rho_i - rho_0)^2
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax_md import partition
 
 from harness.problem import Problem
-from implementations._shared.jax_spline import distance, minimum_image, spline, sum_of_squares
-from implementations._shared.jax_support import status_of, wrap
-
-
-@contextmanager
-def narrowing_ids_allowed() -> Iterator[None]:
-    """Silence a warning: searching all pairs, jax-md scatters 64-bit ids into its 32-bit list."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "scatter inputs have incompatible types", FutureWarning)
-        yield
-
-
-def neighbor_list(problem: Problem, n: int, capacity_multiplier: float) -> partition.NeighborListFns:
-    """jax-md's list of pairs closer than 2h, rebuilt at every update.
-
-    Distances use compare-and-shift on wrapped positions: `jax_md.space.periodic` takes a remainder for each
-    candidate, which is slower and rounds to the last place of L.
-
-    Args:
-        problem: parameters.
-        n: number of particles.
-        capacity_multiplier: slots allocated per pair, and per particle of the fullest search cell, found at allocation.
-    """
-    return partition.neighbor_list(
-        lambda a, b, **_: minimum_image(problem, a - b),
-        search_box(problem),
-        problem.cutoff,
-        dr_threshold=0.0,
-        capacity_multiplier=capacity_multiplier,
-        disable_cell_list=searches_all_pairs(problem, n),
-        format=partition.Sparse,
-    )
-
-
-def search_box(problem: Problem) -> float:
-    """L rounded down to float32, as which jax-md keeps it: rounded up, its last cell could be narrower than 2h."""
-    box = np.float32(problem.box_length)
-    return float(box if box <= problem.box_length else np.nextafter(box, np.float32(0.0)))
-
-
-def searches_all_pairs(problem: Problem, n: int) -> bool:
-    """Whether all pairs are searched: in boxes under three cells wide, as jax-md does; and where cells outnumber pairs.
-
-    jax-md allocates (L / 2h)^2 cells however few the particles: gigabytes for two of them in a huge box.
-    """
-    cells_per_side = search_box(problem) / problem.cutoff
-    return cells_per_side <= 3.0 or cells_per_side >= n
-
-
-def pairs(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, partition.NeighborList]:
-    """Wrapped positions (N, 2), and the list rebuilt for them with the capacities of `empty`."""
-    wrapped = wrap(problem, x)  # jax-md loses pairs of negative coordinates
-    with narrowing_ids_allowed():
-        return wrapped, empty.update(jax.lax.stop_gradient(wrapped))
+from implementations._shared.jax_pair_list import pair_terms
+from implementations._shared.jax_spline import spline, sum_of_squares
+from implementations._shared.jax_support import status_of
 
 
 def loss(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -85,10 +27,7 @@ def loss(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple
         Scalar loss of x's dtype; the status (`status_of`) is beyond the capacity where cells or list overflowed.
     """
     n = len(x)
-    wrapped, found = pairs(problem, empty, x)
-    j, i = found.idx
-    dx, dy = (minimum_image(problem, jnp.take(c, i, mode="clip") - jnp.take(c, j, mode="clip")) for c in wrapped.T)
-    w = jnp.where(j < n, spline(problem, distance(dx, dy)), 0)
+    i, w, needed = pair_terms(problem, empty, x)
+    w = jnp.where(i < n, w, 0)
     kernel_sum = spline(problem, jnp.zeros((), x.dtype)) + jax.ops.segment_sum(w, i, num_segments=n)
-    needed = jnp.where(found.did_buffer_overflow, empty.max_occupancy + 1, 0)
     return sum_of_squares(problem.mass * kernel_sum - problem.rest_density), status_of(problem, x, needed)

@@ -7,7 +7,7 @@ from harness.oracle import reference
 from harness.problem import Problem
 from harness.protocol import CapacityOverflowError
 from implementations._shared import jax_support
-from implementations.jax_neighbor_list.forward import search_box, searches_all_pairs
+from implementations._shared.jax_pair_list import search_box, searches_all_pairs
 from implementations.jax_neighbor_list.implementation import JaxNeighborList
 
 PROBLEM = Problem(5.0)

@@ -101,23 +101,6 @@ def test_bad_position_is_refused_and_counts_refuse_it_too():
             call(row.to_device(x))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_program_lowers_for_cuda_without_a_device(dtype):
-    row = JaxWarpAdjoint(PROBLEM, _positions(0), "cpu", dtype)
-    x = jax.ShapeDtypeStruct((N, 2), dtype)
-    for name in ("loss", "grad"):
-        checks = [jax.export.DisabledSafetyCheck.custom_call(target) for target in _targets(row, name, x)]
-        assert checks
-        exported = jax.export.export(jax.jit(row.traceable(name)), platforms=["cuda"], disabled_checks=checks)(x)
-        assert exported.platforms == ("cuda",)
-
-
-def _targets(row, name, x):
-    """Names of the foreign calls in the program."""
-    text = jax.jit(row.traceable(name)).lower(x).as_text()
-    return sorted({line.split("@")[1].split("(")[0] for line in text.splitlines() if "custom_call @" in line})
-
-
 @pytest.mark.skipif(any(d.platform == "gpu" for d in jax.devices()), reason="a CUDA device is present")
 def test_cuda_without_a_device_is_unavailable():
     with pytest.raises(UnavailableError, match="no CUDA device"):

@@ -1,0 +1,34 @@
+"""Density and loss over a padded pair list of jax-md, its terms added up by `segmented_sum`.
+
+rho_i = m W(0) + m sum_(i, j) W(|x_i - x_j|),  loss = sum_i (rho_i - rho_0)^2
+
+Padded slots have i = N, which `segmented_sum` leaves out in value and gradient: no mask is needed.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax_md import partition
+
+from harness.problem import Problem
+from implementations._shared.jax_pair_list import pair_terms
+from implementations._shared.jax_spline import spline, sum_of_squares
+from implementations._shared.jax_support import status_of
+from implementations.segment_ops.jax_ops import segmented_sum
+
+
+def loss(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Loss and status.
+
+    Args:
+        problem: parameters.
+        empty: a list that gives the capacities.
+        x: (N, 2) positions, N > 0.
+
+    Returns:
+        Scalar loss of x's dtype; the status (`status_of`) is beyond the capacity where cells or list overflowed.
+    """
+    i, w, needed = pair_terms(problem, empty, x)
+    kernel_sum = spline(problem, jnp.zeros((), x.dtype)) + segmented_sum(w, i, len(x))
+    return sum_of_squares(problem.mass * kernel_sum - problem.rest_density), status_of(problem, x, needed)
