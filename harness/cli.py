@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
@@ -27,7 +27,7 @@ from harness.inputs import SCENARIOS
 from harness.plan import PROFILES, Narrowing, Planned, plan
 from harness.protocol import DEVICES, DTYPES
 from harness.records import Record, RecordFile, RecordsError, case_id, read_records, write_atomically
-from harness.report import terminal
+from harness.report import segments, terminal
 from harness.resume import MixedRecordsError, split
 from harness.runner import DEFAULT_LIMIT_S, Finished, Runner, Settings
 from harness.segments import check_segments
@@ -95,6 +95,7 @@ def _default_jobs() -> int:
 
 
 _FOLDER = click.Path(path_type=Path)
+_Read = TypeVar("_Read")
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
@@ -271,7 +272,7 @@ def bench(
     done: list[Record] = []
     if resume and results.is_dir():
         try:
-            planned, done = split(planned, _read([results]), measure.environment())
+            planned, done = split(planned, _read(read_records, [results]), measure.environment())
         except MixedRecordsError as error:
             _usage(str(error))
     console = _console()
@@ -299,21 +300,22 @@ def bench(
     type=_FOLDER,
     default=[COMMITTED_RESULTS],
     show_default=True,
-    help="Folder or file of records; repeats, and machines may mix.",
+    help="Folder of records and of the segment operations' timings, or file of records; repeats, and machines may mix.",
 )
 @click.option("--out", type=_FOLDER, default=COMMITTED_REPORTS, show_default=True, help="Folder the reports go to.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 if the reports are stale.")
 def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None:
     """Make tables, figures, findings and the page from records."""
-    records = _read(results)
+    records = _read(read_records, results)
     if not records:
         _usage(f"no records in {', '.join(map(str, results))}; run pairgrad bench first, or give --results")
     console = _console()
+    runs = _read(segments.read_runs, results)
     if not only_check:
-        report.write(records, out)
+        report.write(records, out, runs)
         console.print(f"reports in {out}")
         return
-    stale = report.stale(records, out)
+    stale = report.stale(records, out, runs)
     for line in stale:
         console.print(f"[red]stale[/] {escape(line)}", highlight=False, soft_wrap=True)
     if stale:
@@ -331,7 +333,7 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
 
     Never across machines, devices, dtypes or thread counts: such cases are shown and not compared.
     """
-    comparisons = comparing.compare(_read([old]), _read([new]))
+    comparisons = comparing.compare(_read(read_records, [old]), _read(read_records, [new]))
     _console().print(terminal.comparison_table(comparisons))
     if markdown is not None:
         write_atomically(markdown, comparing.markdown(comparisons).encode())
@@ -422,9 +424,9 @@ def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
     return Narrowing(**{plural[name]: tuple(values) for name, values in given.items()})
 
 
-def _read(paths: Sequence[Path]) -> list[Record]:
+def _read(reader: Callable[[Sequence[Path]], list[_Read]], paths: Sequence[Path]) -> list[_Read]:
     try:
-        return read_records(paths)
+        return reader(paths)
     except (RecordsError, OSError) as error:
         _usage(str(error))
 

@@ -230,7 +230,7 @@ def read_records(folders: Iterable[Path]) -> list[Record]:
     Raises:
         RecordsError: a path is missing, a line does not parse, or was written by a newer schema.
     """
-    records = [record for path in _files(folders) for record in read_file(path)]
+    records = [record for path in files(folders, ".jsonl") for record in read_file(path)]
     return sorted(records, key=lambda record: record.timestamp)
 
 
@@ -251,12 +251,19 @@ def read_file(path: Path) -> list[Record]:
     return records
 
 
-def _files(folders: Iterable[Path]) -> Iterator[Path]:
+def files(folders: Iterable[Path], suffix: str) -> Iterator[Path]:
+    """The files of folders whose names end so, searched in depth, and every file named itself.
+
+    Hidden files and the subfolder `LOCAL` are left out.
+
+    Raises:
+        RecordsError: a path is missing.
+    """
     for folder in folders:
         if folder.is_file():
             yield folder
         elif folder.is_dir():
-            found = sorted(path for path in folder.rglob("*.jsonl") if not path.name.startswith("."))
+            found = sorted(path for path in folder.rglob(f"*{suffix}") if not path.name.startswith("."))
             yield from (path for path in found if path.relative_to(folder).parts[0] != LOCAL)
         else:
             raise RecordsError(f"{folder} is neither a file nor a folder of records")

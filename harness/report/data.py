@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from harness.measure import NOISY_SPREAD, Samples
 from harness.records import Record
+
+
+class Unit(NamedTuple):
+    """What computed: a machine's processor or its accelerator; fields as in `Setting`."""
+
+    machine: str
+    unit: str
+    device: str
 
 
 class Setting(NamedTuple):
@@ -150,8 +158,13 @@ def entries(records: Iterable[Record]) -> list[Entry]:
 
 def machine(record: Record) -> str:
     """Processor and cores, as in headings."""
-    cores = record.environment.get("cores")
-    processor = str(record.environment.get("processor") or "unknown processor")
+    return machine_of(record.environment)
+
+
+def machine_of(environment: Mapping[str, Any]) -> str:
+    """Processor and cores of what `harness.measure.environment` recorded."""
+    cores = environment.get("cores")
+    processor = str(environment.get("processor") or "unknown processor")
     return f"{processor}, {cores} {'core' if cores == 1 else 'cores'}" if cores else processor
 
 
@@ -159,8 +172,13 @@ def unit(record: Record) -> str:
     """What a case was to run on: CPU, or the accelerator's name."""
     if record.device == "cpu":
         return "CPU"
-    devices = record.environment.get("cuda_devices") or [{}]
-    return str(record.device_name or devices[0].get("name") or record.device)
+    return record.device_name or accelerator(record.environment) or record.device
+
+
+def accelerator(environment: Mapping[str, Any]) -> str | None:
+    """Name of the first accelerator; None where there is none."""
+    devices = environment.get("cuda_devices") or [{}]
+    return devices[0].get("name")
 
 
 def ratio(numerator: float | None, denominator: float | None) -> float | None:

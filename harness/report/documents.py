@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from harness.records import Record
 from harness.report import tables, text
-from harness.report.data import Entry, Setting, by_n, by_setting, main_settings, pick
+from harness.report.data import Entry, Setting, Unit, by_n, by_setting, main_settings, pick
 from harness.report.published import AGREEMENT_N, published
 
 FIGURES = {
@@ -28,13 +28,14 @@ _INTRODUCTION = (
     "to its process, or to the accelerator. A dash is what was not measured.",
     "Lines in italics are the study's own figures, printed for its own machine ({machine}; {conditions}): they stand "
     "beside ours for reading, not for ratios.",
-    "[Findings](findings.md), the [page](index.html) with every record, and in `data/` what the figures show.",
+    "[Findings](findings.md), the [page](index.html) with every record, the [segment operations](segments.md) timed by "
+    "themselves, and in `data/` what the figures show.",
 )
 
 
-def slug(setting: Setting) -> str:
-    """A setting's machine and unit as part of a file name."""
-    words = f"{setting.machine} {'' if setting.device == 'cpu' else setting.unit}"
+def slug(where: Setting | Unit) -> str:
+    """Machine and unit as part of a file name."""
+    words = f"{where.machine} {'' if where.device == 'cpu' else where.unit}"
     return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", words.lower())).strip("-")
 
 
@@ -60,9 +61,9 @@ def report(records: Sequence[Record], entries: Sequence[Entry]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def heading(setting: Setting) -> str:
+def heading(where: Setting | Unit) -> str:
     """Machine and unit for readers."""
-    return setting.machine if setting.device == "cpu" else f"{setting.unit} ({setting.machine})"
+    return where.machine if where.device == "cpu" else f"{where.unit} ({where.machine})"
 
 
 def describe(setting: Setting) -> str:

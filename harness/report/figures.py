@@ -19,7 +19,7 @@ from harness.report.documents import describe, heading
 from harness.report.published import PublishedTiming, published
 from harness.report.style import STUDY_COLOUR, Style, styles
 
-_RC: Any = {"svg.hashsalt": "pairgrad", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+RC: Any = {"svg.hashsalt": "pairgrad", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 _FEW_TICKS = 100.0  # powers of ten alone leave an axis of fewer decades than this nearly bare
 _Value = Callable[[Entry], float | None]
 
@@ -61,7 +61,7 @@ def figure(kind: str, setting: Setting, entries: Sequence[Entry]) -> Figure:
         entries: of all settings, so that a row looks the same in each figure.
     """
     shown, look, panels = pick(entries, **setting._asdict()), styles(entries), PANELS[kind]
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(RC):
         made = Figure(figsize=(4.2 * len(panels) + 3.6, 4.6), layout="constrained")
         for axes, panel in zip(made.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
             _draw(axes, panel, shown, look, setting)
@@ -78,7 +78,7 @@ def figure(kind: str, setting: Setting, entries: Sequence[Entry]) -> Figure:
 def save(made: Figure, path: Path) -> None:
     """Write a figure in the form its suffix names, the same bytes for the same figure."""
     nameless = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[path.suffix[1:]]
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(RC):
         made.savefig(path, metadata=nameless, dpi=150)
 
 

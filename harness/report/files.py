@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
 from harness.records import Record, write_atomically
-from harness.report import documents, findings
-from harness.report.data import Entry, Setting, entries, pick, plotted_settings
+from harness.report import documents, findings, segments
+from harness.report.data import Entry, entries, pick, plotted_settings
+from harness.report.segments import Run
 from harness.report.text import one_line
 
 README = "README.md"
+GUIDE = "docs/segment_operations.md"
 REPORTS = "reports"
 _PLOTTED = (
     "implementation",
@@ -31,33 +32,36 @@ _PLOTTED = (
 )
 
 
-def write(records: Sequence[Record], out: Path) -> None:
-    """Write everything that follows from the records.
+def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> None:
+    """Write everything that follows from the records and from the runs of the segment operations' benchmark.
 
-    Into `out`: report.md (the index), findings.md, figures/*.svg and .png, data/*.csv (what the figures show) and
-    index.html (the page). A README.md beside `out`, if that is called reports, has its
-    marked blocks refreshed.
+    Into `out`: report.md (the index), findings.md, segments.md, figures/*.svg and .png, data/*.csv (what the figures
+    show) and index.html (the page). README.md and docs/segment_operations.md beside `out`, if that is called reports,
+    have their marked blocks refreshed.
 
     Raises:
         OSError: a file cannot be written.
-        ValueError: the README's markers are not understood.
+        ValueError: a page's markers are not understood.
     """
-    from harness.report import figures, page
+    from harness.report import figures, page, segments_figure
 
     made = entries(records)
-    for path, content in _texts(records, made, out).items():
+    for path, content in _texts(records, made, out, runs).items():
         write_atomically(path, content.encode())
+    (out / "figures").mkdir(parents=True, exist_ok=True)
     for setting in plotted_settings(made):
         for kind in documents.FIGURES:
             figure = figures.figure(kind, setting, made)
-            for form in ("svg", "png"):
-                path = _figure_path(out, kind, setting, form)
-                path.parent.mkdir(parents=True, exist_ok=True)
+            for path in _figure_paths(out, f"{kind}-{documents.slug(setting)}"):
                 figures.save(figure, path)
+    for run in runs:
+        figure = segments_figure.figure(run)
+        for path in _figure_paths(out, run.name):
+            figures.save(figure, path)
     write_atomically(out / "index.html", page.page(records, made).encode())
 
 
-def stale(records: Sequence[Record], out: Path) -> list[str]:
+def stale(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> list[str]:
     """What on disk differs from what the records give: markdown and plotted data, and figures that are missing.
 
     Returns:
@@ -66,28 +70,32 @@ def stale(records: Sequence[Record], out: Path) -> list[str]:
     made = entries(records)
     found = [
         f"{path}: {difference}"
-        for path, content in _texts(records, made, out).items()
+        for path, content in _texts(records, made, out, runs).items()
         if (difference := _difference(path, content))
     ]
-    figures = [
-        _figure_path(out, kind, s, form)
-        for s in plotted_settings(made)
-        for kind in documents.FIGURES
-        for form in ("svg", "png")
-    ]
+    names = [f"{kind}-{documents.slug(s)}" for s in plotted_settings(made) for kind in documents.FIGURES]
+    figures = [path for name in (*names, *(run.name for run in runs)) for path in _figure_paths(out, name)]
     return found + [f"{path}: missing" for path in figures if not path.is_file()]
 
 
-def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path) -> dict[Path, str]:
+def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path, runs: Sequence[Run]) -> dict[Path, str]:
     """Every text file that `stale` compares, by path."""
-    texts = {out / "report.md": documents.report(records, made), out / "findings.md": findings.markdown(made)}
+    texts = {
+        out / "report.md": documents.report(records, made),
+        out / "findings.md": findings.markdown(made),
+        out / "segments.md": segments.page(runs),
+    }
     for setting in plotted_settings(made):
         texts[out / "data" / f"{documents.slug(setting)}.csv"] = _csv(pick(made, **setting._asdict()))
-    readme = out.parent / README
-    if readme.is_file() and out.name == REPORTS:  # reports made elsewhere leave the README alone
-        folder = PurePosixPath(Path(os.path.relpath(out, readme.parent)).as_posix())
-        blocks = documents.readme_blocks(made, folder)
-        texts[readme] = documents.refresh_marked(readme.read_text(encoding="utf-8"), blocks)
+    if out.name == REPORTS:  # reports made elsewhere leave the pages that show them alone
+        shown = {
+            README: documents.readme_blocks(made, PurePosixPath(REPORTS)),
+            GUIDE: {"segments": segments.guide_block(runs)},
+        }
+        for name, blocks in shown.items():
+            page = out.parent / name
+            if page.is_file():
+                texts[page] = documents.refresh_marked(page.read_text(encoding="utf-8"), blocks)
     return texts
 
 
@@ -120,5 +128,5 @@ def _quoted(line: str | None) -> str:
     return "missing" if line is None else repr(one_line(line, 100))
 
 
-def _figure_path(out: Path, kind: str, setting: Setting, form: str) -> Path:
-    return out / "figures" / f"{kind}-{documents.slug(setting)}.{form}"
+def _figure_paths(out: Path, name: str) -> list[Path]:
+    return [out / "figures" / f"{name}.{form}" for form in ("svg", "png")]

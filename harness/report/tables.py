@@ -154,13 +154,18 @@ def dates(records: Iterable[Record]) -> str:
 
 
 def commits(records: Iterable[Record]) -> str:
-    """Commits the records were made from, in order of time; a plus sign where sources had been changed since."""
+    """Commits the records were made from, in order of time; see `commit_name`."""
     names: dict[str, None] = {}
     for record in records:
         commit = record.environment.get("commit")
         if commit:
-            names[str(commit)[:10] + ("+" if record.environment.get("dirty") else "")] = None
+            names[commit_name(str(commit), bool(record.environment.get("dirty")))] = None
     return ", ".join(names) or text.DASH
+
+
+def commit_name(commit: str, dirty: bool) -> str:
+    """A commit for readers; a plus sign where sources had been changed since."""
+    return commit[:10] + ("+" if dirty else "")
 
 
 def implementations(entries: Iterable[Entry]) -> str:

@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 DASH = "\N{EN DASH}"
 _TIMES = "\N{MULTIPLICATION SIGN}"
-_FIGURE = re.compile(rf"\*?(\d|{DASH}$)")
+_FIGURE = re.compile(rf"\*{{0,2}}(\d|{DASH}$)")
 _Item = TypeVar("_Item")
 
 Columns = Mapping[str, Callable[[_Item], str]]

@@ -6,10 +6,12 @@ import csv
 import json
 import xml.etree.ElementTree as ET
 
+import made_up_segments
 import pytest
 from made_up import make_record
 
 from harness.report import stale, write
+from harness.report.segments import read_runs
 
 README = """# Project
 <!-- pairgrad:begin timing -->
@@ -19,6 +21,7 @@ README = """# Project
 <!-- pairgrad:begin figure -->
 <!-- pairgrad:end figure -->
 """
+GUIDE = "# Guide\n<!-- pairgrad:begin segments -->\n<!-- pairgrad:end segments -->\n"
 SLUG = "imagined-cpu-3-ghz-2-cores"
 
 
@@ -46,7 +49,8 @@ def test_everything_is_written(written):
         for kind in ("time", "particle", "memory", "slots")
         for form in ("svg", "png")
     }
-    texts = {"README.md", "reports/report.md", "reports/findings.md", "reports/index.html", f"reports/data/{SLUG}.csv"}
+    texts = {"README.md", "reports/report.md", "reports/findings.md", "reports/segments.md", "reports/index.html"}
+    texts.add(f"reports/data/{SLUG}.csv")
     assert set(files(written)) == figures | texts
 
 
@@ -156,3 +160,44 @@ def test_records_without_timings_make_a_report_without_figures(tmp_path):
     write([make_record(outcome="unavailable", reason="no wheel")], tmp_path / "reports")
     assert not list((tmp_path / "reports").rglob("*.svg"))
     assert "cpu: not measured" in (tmp_path / "reports" / "report.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("timings")
+    (folder / "a.json").write_text(made_up_segments.content(made_up_segments.benchmarks()))
+    return read_runs([folder])
+
+
+@pytest.fixture
+def timed(runs, tmp_path):
+    """A project with a guide to the segment operations, whose timings are in the reports."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "segment_operations.md").write_text(GUIDE)
+    write(records(), tmp_path / "reports", runs)
+    return tmp_path
+
+
+def test_segment_operations_have_a_page_a_figure_and_their_block_in_the_guide(timed, runs):
+    assert "| JAX plain" in (timed / "reports" / "segments.md").read_text()
+    assert "| JAX plain" in (timed / "docs" / "segment_operations.md").read_text()
+    for form in ("svg", "png"):
+        assert (timed / "reports" / "figures" / f"segments-{SLUG}.{form}").is_file()
+    assert stale(records(), timed / "reports", runs) == []
+
+
+def test_segment_operations_edited_or_missing_are_stale(timed, runs):
+    for name in ("reports/segments.md", "docs/segment_operations.md"):
+        page = (timed / name).read_text()
+        (timed / name).write_text(page.replace("2.00", "3.00", 1))
+    (timed / "reports" / "figures" / f"segments-{SLUG}.svg").unlink()
+    found = stale(records(), timed / "reports", runs)
+    assert [line.split(": ")[0].rsplit("/", 1)[-1] for line in found] == [
+        "segments.md",
+        "segment_operations.md",
+        f"segments-{SLUG}.svg",
+    ]
+
+
+def test_timings_that_are_gone_are_stale(timed):
+    assert len(stale(records(), timed / "reports")) == 2
