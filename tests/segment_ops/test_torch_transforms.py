@@ -145,16 +145,16 @@ def _hvp(f, args):
 def _compiled(transform):
     """The transform, traced as a whole by `torch.compile`; the code generator is the business of another test."""
 
-    def apply(f, args):
-        torch.compiler.reset()
-        return torch.compile(lambda *a: transform(f, a), fullgraph=True, backend="aot_eager")(*args)
+    return lambda f, args: _compile(lambda *a: transform(f, a), args)(*args)
 
-    return apply
+
+def _compile(f, args):
+    torch.compiler.reset()
+    return torch.compile(f, fullgraph=True, backend="aot_eager")
 
 
 def _backward_of_compiled(f, args):
-    torch.compiler.reset()
-    return _backward(1)(torch.compile(f, fullgraph=True, backend="aot_eager"), args)
+    return _backward(1)(_compile(f, args), args)
 
 
 def _export(f, args):
@@ -162,7 +162,11 @@ def _export(f, args):
         def forward(self, *args):
             return f(*args)
 
-    exported = torch.export.export(Module(), tuple(args)).module()
+    return torch.export.export(Module(), tuple(args)).module()
+
+
+def _backward_of_exported(f, args):
+    exported = _export(f, args)
     return exported(*args), *_backward(1)(exported, args)
 
 
@@ -192,7 +196,7 @@ TRANSFORMS = {
     "compile of func.grad": _compiled(_func_grad),
     "compile of func.jvp": _compiled(_func_jvp),
     "compile of vmap": _compiled(_vmap_values),
-    "export": _export,
+    "export": _backward_of_exported,
 }
 
 
@@ -305,11 +309,17 @@ def test_export_with_any_number_of_rows():
         assert worst([exported(x[:rows], idx[:rows])], [_rms_norm(x[:rows], idx[:rows], SEGMENTS)]) <= 1e-12
 
 
-def test_forward_mode_of_an_exported_graph_is_refused():
-    x, idx = torch.tensor(operands([(12, 3)])[0]), torch.tensor(SHUFFLED)
-    compiled = torch.compile(lambda x: torch_ops.segmented_sum(x, idx, SEGMENTS), fullgraph=True, backend="aot_eager")
-    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="no forward-mode derivative"):
-        compiled(forward_ad.make_dual(x, torch.ones_like(x)))
+@pytest.mark.parametrize(
+    ("graph", "transform"),
+    [(_compile, "forward_ad"), (_export, "forward_ad"), (_export, "func.jvp")],  # Torch itself refuses the fourth
+)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_forward_mode_of_a_graph_is_refused(variant, graph, transform):
+    op, shapes = VARIANTS[variant]
+    args = [torch.tensor(value) for value in [*operands(shapes), SHUFFLED]]
+    traced = graph(lambda *a: getattr(torch_ops, op)(*a, SEGMENTS), args)
+    with pytest.raises(NotImplementedError, match="no forward-mode derivative"):
+        TRANSFORMS[transform](traced, args)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -320,8 +330,7 @@ def test_traced_ids_out_of_range_are_dropped_in_value_and_gradient(variant):
     keep = torch.ones(12, dtype=bool)
     keep[[1, 5, 7]] = False
     f = lambda *a: getattr(torch_ops, op)(*a, SEGMENTS)  # noqa: E731
-    torch.compiler.reset()
-    full = _backward(1)(torch.compile(f, fullgraph=True, backend="aot_eager"), [*values, bad])
+    full = _backward_of_compiled(f, [*values, bad])
     part = _backward(1)(f, [*(v[keep] if len(v) == 12 else v for v in values), bad[keep]])
     for whole, left in zip(full, part, strict=True):
         rows = len(whole) == 12
