@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made_up_segments import MACHINE, OPS, STAGES, benchmarks, content
 
+from harness import measure
 from harness.records import RecordsError, read_records
 from harness.report import segments, segments_figure
+from harness.report.data import machine_of
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
@@ -22,8 +29,8 @@ def write(tmp_path):
     return into
 
 
-def run_of(write, made):
-    (run,) = segments.read_runs([write("segments/a.json", content(made))])
+def run_of(write, made, **changes):
+    (run,) = segments.read_runs([write("segments/a.json", content(made, **changes))])
     return run
 
 
@@ -176,3 +183,22 @@ def test_figure_plots_the_means(write):
     assert low < 0.25
     assert high > 2.0
     assert MACHINE["processor"] in figure._suptitle.get_text()
+
+
+def test_what_the_benchmark_writes_is_read_and_names_no_host(write):
+    spec = importlib.util.spec_from_file_location("benchmark_hooks", BENCHMARKS / "conftest.py")
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    machine_info, commit_info = {"node": "my-host"}, {"id": "0", "branch": "my-branch", "project": "my-folder"}
+    hooks.pytest_benchmark_update_machine_info(machine_info)
+    hooks.pytest_benchmark_update_commit_info(commit_info)
+    (timed, *_) = benchmarks()
+    timed |= {"fullname": "test_segments", "stats": {**timed["stats"], "data": [1.0] * 5}}
+    other = {"fullname": "test_row", "extra_info": {}, "stats": {"data": [1.0]}}
+    written = json.loads(content([timed, other], machine_info=machine_info, commit_info=commit_info))
+    hooks.pytest_benchmark_update_json(SimpleNamespace(getoption=lambda name: "a.json"), written)
+    assert written["benchmarks"] == [*benchmarks()[:1], other]
+    assert "my-" not in json.dumps(written)
+    run = run_of(write, written["benchmarks"], machine_info=machine_info, commit_info=commit_info)
+    assert run.where.machine == machine_of(measure.environment())
+    assert "numpy" in run.packages
