@@ -142,10 +142,6 @@ class EnzymeImplementation(JaxImplementation):
         """Slots of the runs, self included."""
         return self._counts(x)[0]
 
-    def search_slots(self, x: jax.Array) -> int:
-        """None: the runs are walked directly."""
-        return 0
-
     def expected_pair_slots(self, counts: Counts) -> int:
         """Ordered pairs, self included, over the (up to) 3x3 cells."""
         return counts.stencil_pairs

@@ -39,10 +39,6 @@ class CellListImplementation(JaxImplementation):
         self.loss(x)
         return jax.eval_shape(partial(build_cells, self.problem), x).first.size * self.capacity if self.n else 0
 
-    def search_slots(self, x: jax.Array) -> int:
-        """None: the slots are walked directly."""
-        return 0
-
     def expected_pair_slots(self, counts: Counts) -> int:
         """9 (4 or 1 in a box two cells or one cell wide) * fullest cell * N."""
         return min(3, counts.cells_per_side) ** 2 * counts.max_occupancy * counts.n

@@ -92,10 +92,6 @@ class WarpImplementation(Implementation):
         """See `Implementation.pair_slots`."""
         return self._count_pairs(x)[0]
 
-    def search_slots(self, x: wp.array) -> int:
-        """0: the slots are walked directly."""
-        return 0
-
     def expected_pair_slots(self, counts: Counts) -> int:
         """Ordered pairs over the 3x3 cells, self included."""
         return counts.stencil_pairs

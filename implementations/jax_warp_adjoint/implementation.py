@@ -76,10 +76,6 @@ class JaxWarpAdjoint(JaxImplementation):
         """See `Implementation.pair_slots`."""
         return self._count_pairs(x)[0]
 
-    def search_slots(self, x: jax.Array) -> int:
-        """0: the slots are walked directly."""
-        return 0
-
     def expected_pair_slots(self, counts: Counts) -> int:
         """Ordered pairs over the 3x3 cells, self included."""
         return counts.stencil_pairs

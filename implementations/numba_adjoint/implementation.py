@@ -108,10 +108,6 @@ class NumbaAdjoint(Implementation):
         """See `Implementation`."""
         return int(count_pairs(self._cells(x), self.box)[0])
 
-    def search_slots(self, x: FloatArray) -> int:
-        """See `Implementation`."""
-        return 0
-
     def expected_pair_slots(self, counts: Counts) -> int:
         """See `Implementation`."""
         return (counts.stencil_pairs - counts.n) // 2
