@@ -1,5 +1,10 @@
 """Asked for cuda where there is none, every row says so and nothing gets a time."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from harness import measure, registry
@@ -29,3 +34,22 @@ def test_cuda_without_a_device_is_no_cpu_time(name: str, records: dict[str, Reco
     assert record.forward_samples_s is None
     assert record.gradient_samples_s is None
     assert record.is_expected
+
+
+def test_segment_operations_on_cuda_without_a_device_get_no_time(tmp_path: Path) -> None:
+    timings = tmp_path / "segments.json"
+    chosen = ("-rs", "-k", "segmented_mul and forward and few and sorted and float64", "--benchmark-json", str(timings))
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "benchmarks/test_segments.py", *chosen],
+        env={**os.environ, "PAIRGRAD_SEGMENT_DEVICE": "cuda"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "6 skipped" in ended.stdout
+    assert "passed" not in ended.stdout
+    assert "no such device for JAX" in ended.stdout
+    assert "no CUDA device for Torch" in ended.stdout
+    assert not timings.exists()
