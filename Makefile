@@ -51,7 +51,7 @@ bench-segments: $(READY) ## The segment operations, plain composites and, if ins
 	  $(BIN)/python -m json.tool --compact "$$T/segments.json" results/segments/$$($(BIN)/pairgrad env --name).json && \
 	  $(BIN)/pairgrad report
 
-bench-gpu: ## On a machine with an NVIDIA GPU: agreement, then the rows, with the Python and packages installed there
+bench-gpu: ## On a machine with an NVIDIA GPU, with what is installed there: agreement, tests, rows, segment operations
 	@PYTHONPATH=$(CURDIR) $(PYTHON) -m harness.gpu
 
 docs: $(READY) ## Make the generated page of the docs anew
