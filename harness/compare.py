@@ -87,6 +87,7 @@ class _Place(NamedTuple):
     """Where and how a case ran: times of two places are never set against each other."""
 
     processor: str
+    cores: str
     accelerator: str
     device: str
     dtype: str
@@ -194,10 +195,10 @@ def _cases(records: Iterable[Record]) -> dict[_Key, _Pooled]:
 def _key(record: Record) -> _Key:
     options = ", ".join(f"{name}={value:g}" for name, value in sorted(record.options.items()))
     accelerator = record.device_name or _first_accelerator(record) if record.device != "cpu" else "none"
-    processor = str(record.environment.get("processor") or _UNKNOWN)
+    processor, cores = (str(record.environment.get(name) or _UNKNOWN) for name in ("processor", "cores"))
     return (
         _Case(record.implementation, record.problem, record.scenario, record.n, options),
-        _Place(processor, accelerator, record.device, record.dtype, record.threads),
+        _Place(processor, cores, accelerator, record.device, record.dtype, record.threads),
     )
 
 

@@ -37,6 +37,7 @@ def make_record(
     gradient: list[float] | None = None,
     timestamp: str = "2026-01-02T03:04:05+00:00",
     processor: str | None = PROCESSOR,
+    cores: int = 2,
     **fields: Any,
 ) -> Record:
     """An ok record with five samples each, unless told otherwise; `outcome` other than ok takes the timings away."""
@@ -50,7 +51,7 @@ def make_record(
         options=options or {},
     )
     environment = {
-        "cores": 2,
+        "cores": cores,
         "memory_bytes": 8_000_000_000,
         "os": "Linux",
         "python": "3.11.2",

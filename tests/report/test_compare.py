@@ -96,6 +96,7 @@ def test_rounds_are_pooled():
     ("change", "named"),
     [
         ({"processor": "Another CPU"}, "processor (Imagined CPU @ 3 GHz, Another CPU)"),
+        ({"cores": 8}, "cores (2, 8)"),
         ({"dtype": "float32"}, "dtype (float64, float32)"),
         ({"threads": 1}, "threads (2, 1)"),
         ({"device": "cuda", "device_name": "Imagined GPU"}, "device (cpu, cuda)"),
