@@ -62,20 +62,19 @@ def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> Non
 
 
 def stale(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> list[str]:
-    """What on disk differs from what the records give: markdown and plotted data, and figures that are missing.
+    """What on disk differs from what the records give: markdown and plotted data, and figures missing or left over.
 
     Returns:
         One line per file: its path and the first line that differs.
     """
     made = entries(records)
-    found = [
-        f"{path}: {difference}"
-        for path, content in _texts(records, made, out, runs).items()
-        if (difference := _difference(path, content))
-    ]
+    texts = _texts(records, made, out, runs)
+    found = [f"{path}: {difference}" for path, content in texts.items() if (difference := _difference(path, content))]
     names = [f"{kind}-{documents.slug(s)}" for s in plotted_settings(made) for kind in documents.FIGURES]
     figures = [path for name in (*names, *(run.name for run in runs)) for path in _figure_paths(out, name)]
-    return found + [f"{path}: missing" for path in figures if not path.is_file()]
+    found += [f"{path}: missing" for path in (*figures, out / "index.html") if not path.is_file()]
+    held = sorted(path for folder in ("data", "figures") for path in (out / folder).glob("*"))
+    return found + [f"{path}: left over, delete it" for path in held if path not in {*texts, *figures}]
 
 
 def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path, runs: Sequence[Run]) -> dict[Path, str]:

@@ -150,6 +150,15 @@ def test_missing_files_are_stale(copy):
     ]
 
 
+def test_what_no_record_gives_any_more_is_left_over(copy):
+    (copy / "reports" / "figures" / "time-a-machine-that-is-gone.svg").write_text("<svg/>")
+    (copy / "reports" / "index.html").unlink()
+    assert [line.rsplit("/", 1)[-1] for line in stale(records(), copy / "reports")] == [
+        "index.html: missing",
+        "time-a-machine-that-is-gone.svg: left over, delete it",
+    ]
+
+
 def test_image_bytes_and_the_page_are_not_compared(copy):
     (copy / "reports" / "figures" / f"time-{SLUG}.svg").write_text("<svg/>")
     (copy / "reports" / "index.html").write_text("")
