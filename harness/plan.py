@@ -54,7 +54,13 @@ PROFILES: dict[str, tuple[Axis, ...]] = {
         Axis(ns=(1_000,), scenarios=("published", "clustered"), dtypes=("float64", "float32")),
         Axis(ns=(0,), scenarios=(HARD_SCENARIO,), dtypes=("float64", "float32")),
     ),
-    "gpu": (
+    "gpu": (  # the most important first
+        Axis(
+            ns=(100_000, 1_000_000),
+            devices=("cuda",),
+            dtypes=("float64", "float32"),
+            implementations=("warp_adjoint",),
+        ),
         Axis(ns=(100_000,), devices=("cuda",)),
         Axis(ns=(1_000_000,), devices=("cuda",)),
         Axis(ns=(100_000,), devices=("cuda",), dtypes=("float32",)),
