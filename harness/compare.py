@@ -1,7 +1,8 @@
 """Two sets of records, case by case: same, faster, slower or ambiguous; never across machines, dtypes or threads.
 
 Forward and gradient are judged apart, each from its raw samples pooled over rounds: a two-sided Mann-Whitney test,
-whose level is halved because there are two of them, and a minimum effect on the medians.
+whose level is halved because there are two of them, and a minimum effect on the medians. Samples of one process share
+the machine's mood, so noisy ones must also have interquartile ranges that are apart.
 """
 
 from __future__ import annotations
@@ -149,12 +150,18 @@ def change(old: Sequence[float], new: Sequence[float]) -> Change:
     p = float(mannwhitneyu(new, old, alternative="two-sided").pvalue)
     ratio = after.median / before.median
     beyond = not 1.0 / (1.0 + MINIMUM_EFFECT) <= ratio <= 1.0 + MINIMUM_EFFECT
+    noisy = max(before.spread, after.spread) > NOISY_SPREAD
     verdict: Verdict = "same"
-    if beyond and p < LEVEL / 2:
+    if beyond and p < LEVEL / 2 and not (noisy and _overlap(before.quartiles, after.quartiles)):
         verdict = "slower" if ratio > 1.0 else "faster"
-    elif beyond or max(before.spread, after.spread) > NOISY_SPREAD:
+    elif beyond or noisy:
         verdict = "ambiguous"
     return Change(verdict, before.median, after.median, p)
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether two interquartile ranges do: a rank test of many samples tells apart two moods of a busy machine."""
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
@@ -177,8 +184,9 @@ def summary(comparisons: Iterable[Comparison]) -> str:
     )
     return (
         f"{numbers}. Slower or faster: the medians differ by more than {MINIMUM_EFFECT:.0%} and a Mann-Whitney test "
-        f"tells the samples apart (level {LEVEL:.0%} for a case). Ambiguous: the medians differ but the test does not "
-        f"tell, or the spread is above {NOISY_SPREAD:.0%}."
+        f"tells the samples apart (level {LEVEL:.0%} for a case); where the spread is above {NOISY_SPREAD:.0%}, the "
+        "interquartile ranges must be apart as well. Ambiguous: the medians differ, or the spread is that large, and "
+        "this does not hold. The more urgent of forward and gradient is the case's verdict."
     )
 
 

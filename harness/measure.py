@@ -68,10 +68,16 @@ class Samples(msgspec.Struct, frozen=True):
         return float(np.median(self.seconds))
 
     @property
+    def quartiles(self) -> tuple[float, float]:
+        """The lower and the upper one, seconds."""
+        low, high = np.percentile(self.seconds, (25, 75))
+        return float(low), float(high)
+
+    @property
     def iqr(self) -> float:
         """Interquartile range, seconds."""
-        low, high = np.percentile(self.seconds, (25, 75))
-        return float(high - low)
+        low, high = self.quartiles
+        return high - low
 
     @property
     def spread(self) -> float:

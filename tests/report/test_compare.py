@@ -70,6 +70,16 @@ def test_a_difference_the_test_cannot_tell_is_ambiguous():
     assert comparison.verdict == "ambiguous"
 
 
+def test_noisy_samples_that_the_test_tells_apart_are_ambiguous_unless_their_middle_halves_are_apart():
+    """Thirty samples each, tens of per cent wide: a busy machine's, which the rank test alone calls faster."""
+    spread = np.linspace(0.8, 1.2, 30)
+    for shift, verdict in ((0.85, "ambiguous"), (0.5, "faster")):
+        old, new = (make_record(gradient=list(factor * spread)) for factor in (1.0, shift))
+        (comparison,) = compare([old], [new])
+        assert comparison.gradient.p < 1e-4
+        assert comparison.gradient.verdict == verdict
+
+
 def test_the_slower_of_forward_and_gradient_decides():
     old = make_record(forward=[1.0] * 5, gradient=[1.0] * 5)
     new = make_record(forward=[2.0] * 5, gradient=[0.5] * 5)
