@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import hashlib
 import importlib
@@ -11,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from harness.protocol import Description, Implementation
 
@@ -24,6 +26,7 @@ _MEASURING = (
     "hard_cases",
     "oracle",
     "agreement",
+    "hints",
     "records",
     "measure",
     "worker",
@@ -54,9 +57,18 @@ def resolve(name_or_path: str) -> str:
         if path.stem in names():
             raise UnknownImplementationError(f"{name_or_path} has the name of the row {path.stem!r}: rename the file")
         return str(path.resolve())
-    raise UnknownImplementationError(
-        f"no implementation {name_or_path!r}: give one of {', '.join(names())}, or the path of a Python module"
-    )
+    raise UnknownImplementationError(_unknown(name_or_path))
+
+
+def _unknown(name_or_path: str) -> str:
+    path = Path(name_or_path)
+    if path.exists():
+        return f"{name_or_path!r} is not a .py file"
+    if "/" in name_or_path or path.suffix == ".py":
+        return f"no such file: {name_or_path!r}"
+    near = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(name_or_path, names(), 1))
+    known = ", ".join(names())
+    return f"no implementation {name_or_path!r}: {near}give one of {known}, or the path of a Python module"
 
 
 def resolve_all(names_or_paths: Iterable[str]) -> list[str]:
@@ -82,7 +94,7 @@ def load(name_or_path: str) -> type[Implementation]:
 
     Raises:
         ImportError: a package is missing.
-        TypeError: the module does not define exactly one subclass of `Implementation`.
+        TypeError: the module does not define exactly one subclass of `Implementation`, with its description.
     """
     if name_or_path.endswith(".py"):
         sys.path.insert(0, str(Path(name_or_path).parent))  # it may import its neighbours, as a script may
@@ -95,14 +107,33 @@ def load(name_or_path: str) -> type[Implementation]:
         spec.loader.exec_module(module)
     else:
         module = importlib.import_module(f"implementations.{name_or_path}.{Path(MODULE).stem}")
-    found = [
-        value
+    return _row(module)
+
+
+def _row(module: ModuleType) -> type[Implementation]:
+    found = {
+        value.__name__: value
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Implementation) and value.__module__ == module.__name__
-    ]
-    if len(found) != 1:
-        raise TypeError(f"{module.__file__} defines {len(found)} subclasses of Implementation; expected one")
-    return found[0]
+    }
+    if not found:
+        way_out = "derive one from harness.protocol.Implementation (docs/template.py)"
+        raise TypeError(f"{module.__file__} defines no subclass of Implementation: {way_out}")
+    if len(found) > 1:
+        way_out = "keep one here and import the others from files of their own"
+        raise TypeError(f"{module.__file__} defines {len(found)} implementations, {', '.join(found)}: {way_out}")
+    (row,) = found.values()
+    if not isinstance(getattr(row, "description", None), Description):
+        raise TypeError(f"class {row.__name__} has no `description`; see docs/template.py")
+    return row
+
+
+def is_source_of(name_or_path: str, filename: str) -> bool:
+    """Whether a file is an implementation's own: in `implementations/`, or the module given by path or beside it."""
+    folder = Path(filename).parent
+    if name_or_path.endswith(".py") and folder == Path(name_or_path).parent:
+        return True
+    return folder.is_relative_to(FOLDER)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ on the command line: what the worker is doing, then the result; after it, where 
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import re
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
-from harness import agreement, measure, registry
+from harness import agreement, hints, measure, registry
 from harness.oracle import Reference, load
 from harness.problem import FloatArray, InvalidPositionsError
 from harness.protocol import (
@@ -93,7 +94,7 @@ class Worker:
         except RefusedError as error:
             result = error.result
         except BaseException as error:  # SystemExit too: whatever a row does, its case has a result
-            result = Result(outcome=_outcome(error, self.case), reason=_reason(error))
+            result = Result(outcome=_outcome(error, self.case), reason=_reason(error, self.case))
         result.observed = {**measure.observed(), **free}
         self._send(result=result)
         if self.request.gradient and result.outcome == "ok" and self.gradient is not None:
@@ -156,7 +157,7 @@ class Worker:
                 error.result.reason = f"{reference.name}: {error.result.reason}"
                 raise
             except Exception as error:
-                _refuse(_outcome(error, self.case), f"{reference.name}: {_reason(error)}")
+                _refuse(_outcome(error, self.case), f"{reference.name}: {_reason(error, self.case)}")
             if worst is None or (result.scaled_diff or 0.0) > (worst.scaled_diff or 0.0):
                 worst = result
         assert worst is not None
@@ -223,7 +224,7 @@ def checked(built: Implementation, reference: Reference, case: Case) -> tuple[Re
     result = _require_ok(_judge(built, reference, case.dtype, loss, gradient), None)
     _require_on_device(built, case, loss, gradient)
     second = _evaluated(built, reference.positions[order])
-    _require_ok(_judge(built, reference, case.dtype, *second, order, result), "for the positions permuted")
+    _require_ok(_judge(built, reference, case.dtype, *second, order, result, snapshot), "for the positions permuted")
     if not np.array_equal(built.to_numpy(gradient), snapshot) or not np.array_equal(kept, snapshot):
         _refuse("disagrees", "a later call overwrote the gradient returned earlier")
     return result, snapshot
@@ -306,9 +307,19 @@ def _refuse(outcome: Outcome, reason: str) -> NoReturn:
 def _evaluated(built: Implementation, positions: FloatArray) -> tuple[Array, Array]:
     """Loss and gradient, on the device, computed."""
     x = built.to_device(positions)
-    loss, gradient = built.loss(x), built.grad(x)
-    built.wait(loss, gradient)
-    return loss, gradient
+    return _called(built, "loss", x), _called(built, "grad", x)
+
+
+def _called(built: Implementation, name: str, x: Array) -> Array:
+    """What `loss` or `grad` returns, computed; refused if that is a list, or if the call changed its positions."""
+    before = np.array(built.to_numpy(x))
+    output = getattr(built, name)(x)
+    built.wait(output)
+    if isinstance(output, list):
+        _refuse("bad-output", f"{name} returned a list; return an array of the framework")
+    if not np.array_equal(built.to_numpy(x), before):
+        _refuse("disagrees", f"{name} changed its input positions")
+    return output
 
 
 def _judge(
@@ -319,12 +330,14 @@ def _judge(
     gradient: Array,
     order: _Order = slice(None),
     counted: Result | None = None,
+    earlier: FloatArray | None = None,
 ) -> Result:
     """Judge device outputs.
 
     Args:
         order: of the particles the outputs are for.
         counted: a result that has the counts already; without one they and the finite difference are taken.
+        earlier: gradient (N, 2) of an earlier call, for the particles in another order.
     """
     values, slopes = built.to_numpy(loss), built.to_numpy(gradient)
     malformed = agreement.malformed(reference, dtype, values, slopes)
@@ -342,7 +355,7 @@ def _judge(
     else:
         pairs, slots = counted.true_pairs or 0, counted.pair_slots or 0
         expected_slots = slots
-    return agreement.judge(
+    result = agreement.judge(
         reference,
         dtype,
         loss=values,
@@ -352,6 +365,11 @@ def _judge(
         expected_pair_slots=expected_slots,
         fd_diff=difference,
     )
+    if result.outcome == "disagrees":
+        repeated = earlier is not None and np.array_equal(slopes, earlier)
+        hint = hints.hint(reference, dtype, result, ordered, repeated=repeated)
+        result.reason = f"{result.reason}; hint: {hint}" if hint else result.reason
+    return result
 
 
 def _finite_difference(built: Implementation, reference: Reference, gradient: FloatArray) -> float:
@@ -372,7 +390,13 @@ def _move(reference: Reference, distance: float) -> FloatArray:
 
 
 def _build(row: type[Implementation], reference: Reference, case: Case) -> Implementation:
-    return row(reference.problem, reference.positions, case.device, case.dtype, **case.options)
+    arguments = (reference.problem, reference.positions, case.device, case.dtype)
+    try:
+        inspect.signature(row).bind(*arguments, **case.options)
+    except TypeError:
+        names = ", ".join(("problem", "positions", "device", "dtype", *case.options))
+        _refuse("error", f"{row.__name__}.__init__ must take ({names})")
+    return row(*arguments, **case.options)
 
 
 def _permutations(n: int) -> list[np.ndarray]:
@@ -404,14 +428,14 @@ def _outcome(error: BaseException, case: Case) -> Outcome:
     return "error"
 
 
-def _reason(error: BaseException) -> str:
-    """The error's own words, and for an unforeseen one the line it came from."""
+def _reason(error: BaseException, case: Case) -> str:
+    """The error's own words, and for an unforeseen one the innermost line of the implementation that it passed."""
     words = f"{type(error).__name__}: {error}".strip()[:2000]
-    frames = traceback.extract_tb(error.__traceback__)
-    foreseen = UnavailableError | ImportError | InvalidPositionsError | CapacityOverflowError
-    if isinstance(error, foreseen) or not frames:
+    if isinstance(error, UnavailableError | ImportError | InvalidPositionsError | CapacityOverflowError):
         return words
-    return f"{words} (at {Path(frames[-1].filename).name}:{frames[-1].lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if registry.is_source_of(case.implementation, frame.filename)]
+    return f"{words} (at {Path(own[-1].filename).name}:{own[-1].lineno})" if own else words
 
 
 def main() -> None:

@@ -1,7 +1,12 @@
 """What the docs say follows from the code."""
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from harness.report.schema import schema_page
 
@@ -16,3 +21,14 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("reports/*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_debugging_script_of_the_docs_runs_beside_a_module_anywhere(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "add_an_implementation.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "debug.py").write_text(script)
+    shutil.copy(ROOT / "docs" / "template.py", tmp_path / "my_module.py")
+    command = [sys.executable, str(tmp_path / "debug.py")]
+    words = subprocess.run(command, cwd="/", check=True, capture_output=True, text=True).stdout.split()
+    assert float(words[words.index("loss") + 1]) == pytest.approx(12476.36174287, rel=1e-9)
+    assert 0.0 <= float(words[-1]) < 1e-9

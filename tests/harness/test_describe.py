@@ -31,6 +31,25 @@ def test_a_row_named_twice_runs_once():
     assert registry.resolve_all([fake("right"), fake("right")]) == [fake("right")]
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("./nope.py", "no such file: './nope.py'"),
+        ("nowhere/nope", "no such file: 'nowhere/nope'"),
+        ("folder", "'folder' is not a .py file"),
+        ("notes.txt", "'notes.txt' is not a .py file"),
+        ("warp_adjont", "no implementation 'warp_adjont': did you mean warp_adjoint? give one of "),
+    ],
+)
+def test_what_is_no_row_is_told_for_what_it_is(tmp_path, monkeypatch, given, words):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(registry.UnknownImplementationError) as error:
+        registry.resolve(given)
+    assert words in str(error.value)
+
+
 def test_unknown_row_is_named():
     with pytest.raises(registry.UnknownImplementationError, match="no implementation 'nonsense': give one of "):
         registry.resolve_all(["nonsense"])

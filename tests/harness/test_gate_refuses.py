@@ -9,7 +9,7 @@ from harness.runner import Runner, Settings
 WRONG = {
     "wrong_nan": ("disagrees", "the gradient is not finite at particle 50"),
     "wrong_zeros": ("disagrees", "every entry is zero"),
-    "wrong_pair_dropped": ("disagrees", "hint: 2 pairs dropped"),
+    "wrong_pair_dropped": ("disagrees", "hint: 2 pairs dropped (rule 1, docs/method.md)"),
     "wrong_pair_dropped_in_gradient": ("disagrees", "2 of 100 particles differ (one pair dropped or wrong?)"),
     "wrong_sign": ("disagrees", "the sign is wrong"),
     "wrong_sign_of_one": ("disagrees", "gradient of particle 0 is"),
@@ -18,7 +18,7 @@ WRONG = {
     "wrong_precision": ("disagrees", "float32 precision"),
     "wrong_order": ("disagrees", "right rows in another order"),
     "wrong_stale": ("disagrees", "for the positions permuted: gradient of particle"),
-    "wrong_folded": ("disagrees", "for the positions permuted: gradient of particle"),
+    "wrong_folded": ("disagrees", "hint: the result of an earlier call: something is cached"),
     "wrong_loss_folded": ("disagrees", "gradient is not the derivative of the row's own loss"),
     "wrong_accumulating": ("disagrees", "hint: scaled by 2"),
     "wrong_overwriting": ("disagrees", "a later call overwrote the gradient returned earlier"),
@@ -27,8 +27,24 @@ WRONG = {
     "wrong_loss": ("disagrees", "(relative difference 1.0e-09)"),
     "wrong_gradient_of_other_loss": ("disagrees", "gradient is not the derivative of the row's own loss"),
     "wrong_without_wrap": ("disagrees", "pairs dropped"),
+    "wrong_mean": ("disagrees", "hint: mean instead of sum?"),
+    "wrong_without_self_term": ("disagrees", "hint: the self term m W(0) is missing"),
+    "wrong_pairs_twice": ("disagrees", "hint: every pair counted twice?"),
+    "wrong_density_twice": ("disagrees", "hint: every pair and the self term counted twice?"),
+    "wrong_pair_twice": ("disagrees", "hint: 2 pairs too many (rule 1, docs/method.md)"),
+    "changes_input": ("disagrees", "grad changed its input positions"),
+    "returns_list": ("bad-output", "grad returned a list; return an array of the framework"),
     "returns_empty": ("bad-output", "gradient has shape (0, 2); expected (100, 2)"),
     "diverges": ("disagrees", "the loss is not finite"),
+}
+
+UNFIT = {
+    "has_two_subclasses": "defines 2 implementations, First, Second: keep one here and import the others from files",
+    "has_no_description": "class Fake has no `description`; see docs/template.py",
+    "lacks_a_method": "Can't instantiate abstract class Fake",
+    "takes_other_arguments": "Fake.__init__ must take (problem, positions, device, dtype)",
+    "raises_type_error_at_build": "(at raises_type_error_at_build.py:6)",
+    "raises_inside_numpy": "(at raises_inside_numpy.py:7)",
 }
 
 
@@ -47,9 +63,17 @@ def test_row_that_turns_wrong_while_it_is_timed_is_refused(bench, name):
     assert record.reason.startswith("after the samples: ")
 
 
+@pytest.mark.parametrize("name", UNFIT)
+def test_class_that_is_no_row_is_told_what_it_lacks(bench, name):
+    record = bench(name, n=100, budget_s=None)
+    assert (record.outcome, UNFIT[name] in record.reason) == ("error", True), record.reason
+    assert "worker.py" not in record.reason
+
+
+@pytest.mark.parametrize("n", [50, 100])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_right_row_passes(bench, dtype):
-    record = bench("right", n=100, dtype=dtype)
+def test_right_row_passes(bench, dtype, n):
+    record = bench("right", n=n, dtype=dtype)
     assert (record.outcome, record.reason) == ("ok", None)
     assert record.scaled_diff is not None
 
@@ -59,6 +83,34 @@ def test_right_row_passes(bench, dtype):
 )
 def test_wrong_row_is_refused_in_float32_too(bench, name):
     assert bench(name, n=100, dtype="float32").outcome == "disagrees"
+
+
+@pytest.mark.parametrize("scenario", ["published", "clustered"])
+@pytest.mark.parametrize(
+    "name", ["wrong_mean", "wrong_without_self_term", "wrong_pairs_twice", "wrong_density_twice", "wrong_sign"]
+)
+def test_mistake_is_named_in_float32_too(bench, name, scenario):
+    record = bench(name, n=1000, dtype="float32", scenario=scenario, budget_s=None)
+    assert WRONG[name][1] in record.reason
+
+
+def test_mistake_that_the_figures_do_not_single_out_is_not_named(bench):
+    for name in ("wrong_loss", "wrong_unordered_pairs", "wrong_true_pairs"):
+        assert "hint" not in bench(name, n=100, budget_s=None).reason
+
+
+def test_cell_of_a_small_box_visited_twice_is_told(bench):
+    assert bench("wrong_small_box", n=100, budget_s=None).outcome == "ok"
+    record = bench("wrong_small_box", n=50, budget_s=None)
+    words = "pairs too many: is a cell of a small box visited more than once? (rule 1, docs/method.md)"
+    assert (record.outcome, words in record.reason) == ("disagrees", True), record.reason
+
+
+def test_input_wrapped_in_place_is_refused(bench):
+    assert bench("wraps_in_place", n=100, budget_s=None).outcome == "ok"
+    record = bench("wraps_in_place", n=0, scenario="hard", budget_s=None)
+    assert record.outcome == "disagrees"
+    assert record.reason == "translated by whole boxes: loss changed its input positions"
 
 
 def test_row_right_on_small_inputs_only_is_refused_on_a_large_one(bench):

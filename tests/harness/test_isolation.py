@@ -44,7 +44,10 @@ BROKEN = {
     "exits_quietly": ("crashed", "exit status 0 without a result"),
     "calls_sys_exit": ("error", "SystemExit: 0"),
     "raises": ("error", "RuntimeError: this row has a bug (at raises.py:6)"),
-    "has_no_subclass": ("error", "defines 0 subclasses"),
+    "has_no_subclass": (
+        "error",
+        "defines no subclass of Implementation: derive one from harness.protocol.Implementation",
+    ),
     "has_syntax_error": ("error", "SyntaxError"),
     "needs_missing_package": ("unavailable", "No module named 'a_framework_that_is_not_installed'"),
     "has_no_device": ("unavailable", "no CUDA device"),

@@ -25,5 +25,7 @@ class Fake(Right):
         return 0.0, Pending(super().grad(x))
 
     def to_numpy(self, array):
+        if isinstance(array, np.ndarray):
+            return np.array(array)
         first, second = array
         return np.array(second.value if isinstance(second, Pending) else first)

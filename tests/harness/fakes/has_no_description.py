@@ -1,0 +1,5 @@
+from right import Right
+
+
+class Fake(Right):
+    description = None

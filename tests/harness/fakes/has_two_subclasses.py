@@ -1,0 +1,9 @@
+from right import Right
+
+
+class First(Right):
+    pass
+
+
+class Second(First):
+    pass

@@ -1,0 +1,9 @@
+from abc import abstractmethod
+
+from right import Right
+
+
+class Fake(Right):
+    @abstractmethod
+    def pair_slots(self, x):
+        """As if it had been forgotten."""
