@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +17,6 @@ import msgspec
 import numpy as np
 import psutil
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from harness import compare as comparing
 from harness import gate, measure, registry, report
@@ -37,8 +36,20 @@ LOCAL_REPORTS = Path("reports/local")
 COMMITTED_RESULTS = Path("results")
 COMMITTED_REPORTS = Path("reports")
 TIMED_PROFILES = [name for name in PROFILES if name != "check"]
+_PROBLEM, _ERROR = "[red]problem[/] ", "[red]error:[/] "
 SAMPLE_BUDGET_S = {"quick": 0.5, "gpu": 1.0}
 DEFAULT_BUDGET_S = 3.0
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as a shell has it."""
+
+
+class _Path(click.Path):
+    """A file or folder, which has a name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("'' names no file or folder", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class _Particles(click.ParamType):
@@ -94,7 +105,7 @@ def _default_jobs() -> int:
     return max(1, min(4, len(measure.available_cores()), psutil.virtual_memory().available >> 32))
 
 
-_FOLDER = click.Path(path_type=Path)
+_FOLDER = _Path(path_type=Path)
 _Read = TypeVar("_Read")
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -150,14 +161,25 @@ def case_options(scenarios: Sequence[str]) -> _Decorator:
     )
 
 
+@contextmanager
+def _on_interrupt(words: str) -> Iterator[None]:
+    """What Ctrl-C means for a command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _leave(INTERRUPTED, f"interrupted: {words}")
+
+
 class _Command(click.Group):
-    """Tells of a file that cannot be read or written, as of any other mistake, without a traceback."""
+    """Tells of a file that cannot be read or written, and of Ctrl-C, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except OSError as error:
             _fail(str(error))
+        except KeyboardInterrupt:
+            _leave(INTERRUPTED, "interrupted")
 
 
 @click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -171,11 +193,15 @@ def main() -> None:
 @main.command("list")
 @impl_option
 def list_rows(impl: tuple[str, ...]) -> None:
-    """Show the rows, what they run on, and whether they can run here."""
+    """Show the rows, their devices and precisions, and whether they can run here.
+
+    Exits 1 if a row named with --impl does not load.
+    """
     names = _implementations(impl)
     with Console(stderr=True).status("asking every row ..."):
         rows = describe_all(names)
-    _console().print(terminal.availability_table(rows))
+    terminal.console().print(terminal.availability_table(rows))
+    sys.exit(1 if impl and any(row.problem for row in rows) else 0)
 
 
 @main.command()
@@ -184,6 +210,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
 @click.option("--require", multiple=True, metavar="NAME", help="A row that must have been checked; repeats.")
 @click.option("--json", "json_file", type=_FOLDER, help="Write the verdict and every record to this file.")
 @click.option("--save", type=_FOLDER, help="Keep the gradients in this folder as .npy files.")
+@_on_interrupt("nothing was decided")
 def check(
     impl: tuple[str, ...],
     timeout: float,
@@ -202,7 +229,7 @@ def check(
     names = _implementations(impl)
     planned = plan("check", names, _narrowing(**narrowing))
     settings = Settings(limit_s=timeout, memory_limit_bytes=memory_limit, gradients=True, jobs=jobs)
-    with _progress(planned) as progress, Runner(settings, _run_id(), progress.phase) as runner:
+    with terminal.progress(planned) as progress, Runner(settings, _run_id(), progress.phase) as runner:
 
         def on_finished(each: Planned, finished: Finished) -> None:
             progress.finished(each, finished.record)
@@ -217,14 +244,13 @@ def check(
     if json_file is not None:
         content = {"agree": not problems, "problems": problems, "records": verdict.records, "segments": segments}
         write_atomically(json_file, msgspec.json.format(msgspec.json.encode(content)))
-    console = _console()
+    console = terminal.console()
     console.print(terminal.agreement_table(verdict.records))
     if segments:
         right = sum(not check.reason for check in segments)
-        console.print(f"segment operations: {right} of {len(segments)} checks agree", highlight=False)
-    for problem in problems:
-        console.print(f"[red]problem[/] {escape(problem)}", highlight=False, soft_wrap=True)
-    console.print(f"[red]{len(problems)} problems[/]" if problems else "[green]all agree[/]")
+        terminal.say(console, f"segment operations: {right} of {len(segments)} checks agree")
+    terminal.say(console, *problems, mark=_PROBLEM)
+    console.print(f"[red]{terminal.counted(len(problems), 'problem')}[/]" if problems else "[green]all agree[/]")
     sys.exit(1 if problems else 0)
 
 
@@ -259,9 +285,11 @@ def bench(
     """Check and time every case of a profile, each in a fresh process; record each and print the table.
 
     quick: N = 1e3 to 1e5. study: to 1e6. full: study, then one axis at a time: float32, one thread, clustered input,
-    capacity. gpu: N = 1e5 and 1e6 on cuda. Exits 1 on an outcome that nobody expected, and names it.
+    capacity. gpu: N = 1e5 and 1e6 on cuda. Exits 1 on an outcome that nobody expected, and names it, and where nothing
+    was timed of a row named with --impl. Ctrl-C keeps what there is.
     """
-    planned = plan(profile, _implementations(impl), _narrowing(**narrowing), rounds, shard)
+    names = _implementations(impl)
+    planned = plan(profile, names, _narrowing(**narrowing), rounds, shard)
     settings = Settings(
         budget_s=SAMPLE_BUDGET_S.get(profile, DEFAULT_BUDGET_S) if budget is None else budget,
         limit_s=timeout,
@@ -275,22 +303,31 @@ def bench(
             planned, done = split(planned, _read(read_records, [results]), measure.environment())
         except MixedRecordsError as error:
             _usage(str(error))
-    console = _console()
+    console = terminal.console()
     if dry_run:
-        for each in planned:
-            console.print(f"round {each.round}  {case_id(each.case)}", highlight=False, soft_wrap=True)
-        console.print(f"{len(planned)} cases")
+        terminal.say(console, *(f"round {each.round}  {case_id(each.case)}" for each in planned))
+        terminal.say(console, terminal.counted(len(planned), "case"))
         return
-    records = _run(planned, settings, results, done)
-    for table in terminal.timing_tables(done + records):
-        console.print(table)
-    surprises = [record for record in done + records if not record.is_expected]
-    for record in surprises:
-        console.print(
-            f"[red]{record.outcome}[/] {record.case_id}: {escape(record.reason or '')}", highlight=False, soft_wrap=True
-        )
-    console.print(f"{len(records)} records in {results}")
-    sys.exit(1 if surprises else 0)
+    _require_writable(results, "--results")
+    records, interrupted = list(done), False
+    try:
+        for record in _run(planned, settings, results, done):
+            records.append(record)
+    except KeyboardInterrupt:
+        interrupted = True
+    console.print(terminal.timing_tables(records))
+    problems = gate.told([record for record in records if not record.is_expected], records)
+    if impl and not interrupted:
+        problems += gate.untimed(records, names)
+    terminal.say(console, *problems, mark=_PROBLEM)
+    if interrupted:
+        share = f"{len(records)} of {terminal.counted(len(done) + len(planned), 'record')}"
+        terminal.say(console, f"interrupted: {share} kept in {results}; go on with the same command and --resume")
+        sys.exit(INTERRUPTED)
+    kept = f"{terminal.counted(len(records), 'record')} in {results}"
+    terminal.say(console, kept if planned else f"nothing left to run; {kept}")
+    terminal.say(console, *terminal.advice(records, results, LOCAL_REPORTS))
+    sys.exit(1 if problems else 0)
 
 
 @main.command("report")
@@ -306,20 +343,17 @@ def bench(
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 if the reports are stale.")
 def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None:
     """Make tables, figures, findings and the page from records."""
-    records = _read(read_records, results)
-    if not records:
-        _usage(f"no records in {', '.join(map(str, results))}; run pairgrad bench first, or give --results")
-    console = _console()
-    runs = _read(segments.read_runs, results)
+    records, runs = _records(results), _read(segments.read_runs, results)
+    console = terminal.console()
     if not only_check:
+        _require_writable(out, "--out")
         report.write(records, out, runs)
-        console.print(f"reports in {out}")
+        terminal.say(console, f"reports in {out}", f"open {out / 'index.html'}")
         return
     stale = report.stale(records, out, runs)
-    for line in stale:
-        console.print(f"[red]stale[/] {escape(line)}", highlight=False, soft_wrap=True)
+    terminal.say(console, *stale, mark="[red]stale[/] ")
     if stale:
-        console.print("run pairgrad report and commit what it writes")
+        terminal.say(console, "run pairgrad report and commit what it writes")
     sys.exit(1 if stale else 0)
 
 
@@ -333,8 +367,8 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
 
     Never across machines, devices, dtypes or thread counts: such cases are shown and not compared.
     """
-    comparisons = comparing.compare(_read(read_records, [old]), _read(read_records, [new]))
-    _console().print(terminal.comparison_table(comparisons))
+    comparisons = comparing.compare(_records([old]), _records([new]))
+    terminal.console().print(terminal.comparison_table(comparisons))
     if markdown is not None:
         write_atomically(markdown, comparing.markdown(comparisons).encode())
     sys.exit(1 if fail and any(each.verdict in comparing.REGRESSIONS for each in comparisons) else 0)
@@ -347,59 +381,22 @@ def env(name: bool) -> None:
     if name:
         click.echo(measure.machine_name())
     else:
-        _console().print_json(msgspec.json.encode(measure.environment()).decode())
+        terminal.console().print_json(msgspec.json.encode(measure.environment()).decode())
 
 
-def _console() -> Console:
-    """Standard output; 100 columns where it is no terminal."""
-    console = Console()
-    return console if console.is_terminal else Console(width=100)
-
-
-class _Shown:
-    """A progress display of a plan: what runs, for how long, what is left. Silent where output is piped."""
-
-    def __init__(self, progress: Progress, planned: Sequence[Planned]) -> None:
-        self.progress = progress
-        self.task = progress.add_task("starting", total=len(planned))
-
-    def phase(self, planned: Planned, phase: str) -> None:
-        self.progress.update(self.task, description=f"{case_id(planned.case)}  [dim]{phase}[/]")
-
-    def finished(self, planned: Planned, record: Record) -> None:
-        self.progress.advance(self.task)
-        if not record.is_expected and self.progress.console.is_terminal:
-            self.progress.console.print(f"[red]{record.outcome}[/] {record.case_id}", highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _progress(planned: Sequence[Planned]) -> Iterator[_Shown]:
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        MofNCompleteColumn(),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        yield _Shown(progress, planned)
-
-
-def _run(planned: Sequence[Planned], settings: Settings, results: Path, done: Sequence[Record]) -> list[Record]:
-    """Run what is left of a plan and store each record as it comes."""
+def _run(planned: Sequence[Planned], settings: Settings, results: Path, done: Sequence[Record]) -> Iterator[Record]:
+    """Run what is left of a plan; each record is stored before it is handed on."""
     run_id = _run_id()
     file = RecordFile(results / f"{run_id}.jsonl")
-    records: list[Record] = []
-    with _progress(planned) as progress, Runner(settings, run_id, progress.phase, done) as runner:
-        for each, finished in zip(planned, runner.run(planned), strict=True):
+    with terminal.progress(planned) as progress, Runner(settings, run_id, progress.phase, done) as runner:
+        for count, (each, finished) in enumerate(zip(planned, runner.run(planned), strict=True)):
             try:
                 file.add(finished.record)
             except OSError as error:
-                _fail(f"cannot write {file.path} ({error.strerror}); it holds the {len(records)} records before")
-            records.append(finished.record)
+                held = terminal.counted(count, "record")
+                _fail(f"cannot write {file.path} ({error.strerror}); it holds the {held} before")
             progress.finished(each, finished.record)
-    return records
+            yield finished.record
 
 
 def _run_id() -> str:
@@ -424,6 +421,23 @@ def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
     return Narrowing(**{plural[name]: tuple(values) for name, values in given.items()})
 
 
+def _require_writable(folder: Path, option: str) -> None:
+    """Make a folder, or end as on a usage error where no file can be written to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        _usage(f"cannot write to {folder}: {why}; give {option} a folder")
+
+
+def _records(paths: Sequence[Path]) -> list[Record]:
+    records = _read(read_records, paths)
+    if not records:
+        _usage(f"no records in {', '.join(map(str, paths))}; run pairgrad bench first, or name another folder")
+    return records
+
+
 def _read(reader: Callable[[Sequence[Path]], list[_Read]], paths: Sequence[Path]) -> list[_Read]:
     try:
         return reader(paths)
@@ -432,14 +446,17 @@ def _read(reader: Callable[[Sequence[Path]], list[_Read]], paths: Sequence[Path]
 
 
 def _usage(message: str) -> NoReturn:
-    """End as on a usage error: the message, exit code 2."""
-    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
-    sys.exit(2)
+    """End as on a usage error."""
+    _leave(2, message, _ERROR)
 
 
 def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
-    sys.exit(1)
+    _leave(1, message, _ERROR)
+
+
+def _leave(code: int, message: str, mark: str = "") -> NoReturn:
+    terminal.say(Console(stderr=True), message, mark=mark)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

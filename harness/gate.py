@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -12,7 +12,7 @@ from harness.hard_cases import HARD_SCENARIO
 from harness.plan import Planned
 from harness.problem import FloatArray, Problem
 from harness.protocol import Case
-from harness.records import Record, case_id
+from harness.records import EXPECTED_OUTCOMES, Record, case_id
 from harness.registry import row_name
 from harness.runner import Finished, Runner
 
@@ -62,10 +62,47 @@ def check(
     return Verdict(agree=not problems, problems=problems, records=records)
 
 
-def _record_problems(records: Sequence[Record], required: set[str]) -> Iterable[str]:
+def told(wrong: Iterable[Record], records: Iterable[Record]) -> list[str]:
+    """What is wrong, one line for each row and reason: its case, or how many of the row's cases share it.
+
+    Args:
+        wrong: records that are a problem.
+        records: these and all others of the run.
+    """
+    cases = Counter(record.implementation for record in records)
+    alike: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in wrong:
+        alike[record.implementation, f"{record.outcome}: {record.reason}"].append(record)
+    return [f"{_where(found, cases[name])}: {words}" for (name, words), found in alike.items()]
+
+
+def _where(found: Sequence[Record], cases: int) -> str:
+    if len(found) == 1:
+        return found[0].case_id
+    share = f"all {cases}" if len(found) == cases else f"{len(found)} of {cases}"
+    return f"{found[0].implementation}, in {share} cases"
+
+
+def untimed(records: Iterable[Record], names: Iterable[str]) -> list[str]:
+    """A line for each of these rows all of whose cases are unsupported or unavailable.
+
+    Args:
+        records: of the run.
+        names: of rows, or module paths.
+    """
+    outcomes: dict[str, set[str]] = defaultdict(set)
     for record in records:
-        if not record.is_expected or (record.implementation in required and record.outcome != "ok"):
-            yield f"{record.case_id}: {record.outcome}: {record.reason}"
+        outcomes[record.implementation].add(record.outcome)
+    return [
+        f"{name}: nothing was timed: {' and '.join(sorted(outcomes[name]))}"
+        for name in map(row_name, names)
+        if outcomes[name] and outcomes[name] <= EXPECTED_OUTCOMES - {"ok"}
+    ]
+
+
+def _record_problems(records: Sequence[Record], required: set[str]) -> Iterable[str]:
+    wrong = [r for r in records if not r.is_expected or (r.implementation in required and r.outcome != "ok")]
+    yield from told(wrong, records)
     if not any(record.outcome == "ok" for record in records):
         yield "nothing was checked: no case ended ok"
 

@@ -50,7 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         limit_s: wall seconds of one case.
         memory_limit_bytes: resident bytes of one case; 0 for 90 % of what is available, shared by the jobs.
         within_s: seconds for the whole run: no case starts later, and none goes on beyond; what is left is skipped.
-        skip_larger: skip larger N of a series after an out-of-memory or a timeout.
+        skip_larger: skip larger N of a series after an out-of-memory or a timeout, and in a check, after a timeout, all
+            that is left of the row.
         gradients: hand back gradients too.
         jobs: cases at once; more than one only where nothing is timed.
 
@@ -105,6 +106,8 @@ class Runner:
         available = int(MEMORY_SHARE * psutil.virtual_memory().available)
         self.memory_limit = settings.memory_limit_bytes or available // settings.jobs
         self._stopped: dict[tuple[str, int], Record] = {}
+        self._hung: dict[str, Record] = {}
+        self._unloadable: dict[str, Result] = {}
         for record in earlier:
             self._note(record)
         self._folder = tempfile.TemporaryDirectory(prefix="pairgrad-", ignore_cleanup_errors=True)
@@ -126,17 +129,14 @@ class Runner:
             try:
                 yield from pool.map(self._run, plan)
             except BaseException:  # an interrupt: what runs is ended, or the pool would wait for it
+                self._deadline = 0.0  # what a job is about to start all the same has a second
                 end_family()
                 raise
 
     def _run(self, planned: Planned) -> Finished:
-        stopped = self._stopped.get((series(planned.case), planned.round))
-        if stopped is not None and self.settings.skip_larger:
-            result = Result(outcome="skipped", reason=f"{stopped.outcome} at N = {stopped.n:,}")
-            return Finished(self._record(planned, result, ("skipped",) if stopped.is_expected else (), case_s=None))
-        if time.monotonic() > self._deadline:
-            over = Result(outcome="skipped", reason=DEADLINE_OVER)
-            return Finished(self._record(planned, over, ("skipped",), case_s=None))
+        foregone = self._foregone(planned)
+        if foregone is not None:
+            return Finished(self._record(planned, *foregone, case_s=None))
         self.on_phase(planned, "reference")
         with self._evaluating:
             references = self._reference(planned.case)
@@ -148,12 +148,31 @@ class Runner:
             expected = ("skipped",)
         record = self._record(planned, result, expected, time.monotonic() - start)
         self._note(record)
+        if result.outcome == "error" and result.description is None:
+            self._unloadable[record.implementation] = result
         return Finished(record, gradient)
 
+    def _foregone(self, planned: Planned) -> tuple[Result, tuple[str, ...]] | None:
+        """What becomes of a case without a process of its own, and the outcomes its row declared; None if it is run."""
+        name = registry.row_name(planned.case.implementation)
+        if name in self._unloadable:
+            return self._unloadable[name], ()
+        stopped, hung = self._stopped.get((series(planned.case), planned.round)), self._hung.get(name)
+        before = stopped or hung
+        if before is not None and self.settings.skip_larger:
+            where = f"N = {before.n:,}" if stopped else before.case_id
+            skipped = Result(outcome="skipped", reason=f"{before.outcome} at {where}")
+            return skipped, ("skipped",) if before.is_expected else ()
+        if time.monotonic() > self._deadline:
+            return Result(outcome="skipped", reason=DEADLINE_OVER), ("skipped",)
+        return None
+
     def _note(self, record: Record) -> None:
-        """Remember where a series came to its end."""
+        """Remember where a series came to its end, and in a check that a row hangs."""
         if record.outcome in LIMIT_OUTCOMES:
             self._stopped[series(record.case), record.round] = record
+        if record.outcome == "timeout" and self.settings.budget_s is None:
+            self._hung[record.implementation] = record
 
     def _supervised(self, planned: Planned, references: Path) -> tuple[Result, tuple[str, ...], FloatArray | None]:
         """The worker's result, the outcomes its row declared, and its gradient."""

@@ -239,8 +239,8 @@ def _order(setting: Setting) -> tuple[object, ...]:
         setting.device,
         setting.unit,
         setting.scenario != "published",
-        setting.dtype != "float64",
         setting.scenario,
+        setting.dtype != "float64",
         setting.dtype,
         -setting.threads,
     )

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from harness.compare import Comparison, summary
 from harness.describe import Availability
 from harness.hard_cases import HARD_SCENARIO
+from harness.measure import NOISY_SPREAD
+from harness.plan import Planned
 from harness.protocol import DEVICES
-from harness.records import Record
+from harness.records import Record, case_id
 from harness.report import tables, text
 from harness.report.data import Entry, Setting, by_n, by_setting, entries, fastest_first
 from harness.report.documents import describe
-from harness.report.published import AGREEMENT_N, published
+from harness.report.published import AGREEMENT_N, PublishedTiming, published
+
+HOW_TO_READ = "docs/how_to_read_the_numbers.md"
+_RESULT_WIDTH = 11
+_INPUTS = re.compile(r"(\d+) inputs")
 
 _AGREEMENT: text.Columns[Entry] = {
-    "implementation": lambda e: _name(e),
+    "implementation": lambda e: _stacked_name(e),
     "loss": lambda e: text.exact(e.record.loss),
     "‖g‖₂": lambda e: text.norm(e.record.grad_norm),
     "max rel. diff": lambda e: text.difference(e.record.max_rel_diff),
+    "result": lambda e: _result(e),
 }
+_HARD: text.Columns[Entry] = {
+    "implementation": lambda e: _stacked_name(e),
+    "inputs": lambda e: _inputs(e.record),
+    "worst scaled diff": lambda e: text.difference(e.record.scaled_diff),
+    "result": lambda e: _result(e),
+}
+"""Of many inputs in one record: the gradient of the worst may vanish, so a difference relative to it says nothing."""
 _TIMING: text.Columns[Entry] = {
-    "implementation": lambda e: _name(e),
+    "implementation": lambda e: _stacked_name(e),
     "forward": lambda e: text.seconds(e.record.forward_s),
     "gradient": lambda e: text.seconds(e.record.gradient_s),
     "grad/fwd": lambda e: text.times(e.gradient_over_forward),
@@ -35,107 +58,240 @@ _TIMING: text.Columns[Entry] = {
     "slots": lambda e: text.short_count(e.record.pair_slots),
     "compile": lambda e: text.seconds(e.compile_s),
     "memory": lambda e: text.size(e.peak_bytes),
+    "result": lambda e: _result(e),
 }
+_LEAST = ("memory", "compile", "slots", "grad/fwd", "x best", "‖g‖₂", "loss")
+"""Columns to leave out where the terminal is narrow, in this order."""
+_WORDS = frozenset({"implementation", "name", "what it is", "case", "verdict", "result", *DEVICES})
+_FOLDED = frozenset({"implementation", "what it is", "case"})
+"""Columns that may be broken where all else fails; figures never are."""
+_STYLES = {"slower": "red", "broken": "red", "faster": "green", "mended": "green", "ambiguous": "yellow"}
+
+
+def console() -> Console:
+    """Standard output; 100 columns where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=100)
+
+
+def say(console: Console, *lines: str, mark: str = "") -> None:
+    """Print lines as they are, each after a mark: none is broken, so that paths and commands can be copied."""
+    for line in lines:
+        console.print(f"{mark}{escape(line)}", highlight=False, soft_wrap=True)
+
+
+class Shown:
+    """A progress display of a plan: what runs, for how long, what is left. Silent where output is piped."""
+
+    def __init__(self, progress: Progress, planned: Sequence[Planned]) -> None:
+        self._progress = progress
+        self._task = progress.add_task("starting", total=len(planned))
+
+    def phase(self, planned: Planned, phase: str) -> None:
+        """Show what is being done."""
+        self._progress.update(self._task, description=f"{case_id(planned.case)}  [dim]{phase}[/]")
+
+    def finished(self, planned: Planned, record: Record) -> None:
+        """Count a case; name it if its outcome is a surprise."""
+        self._progress.advance(self._task)
+        if not record.is_expected and self._progress.console.is_terminal:
+            say(self._progress.console, record.case_id, mark=f"[red]{record.outcome}[/] ")
+
+
+@contextmanager
+def progress(planned: Sequence[Planned]) -> Iterator[Shown]:
+    """Show how far a plan has come, on standard error, until it is left."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        MofNCompleteColumn(),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as shown:
+        yield Shown(shown, planned)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Cells of a table by header, and the style of them all."""
+
+    cells: Mapping[str, str]
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """A table and its title, which has a line of its own; as many columns as fit where it is printed.
+
+    Attributes:
+        headers: of all columns.
+        lines: of the table; missing cells are empty.
+        below: further lines, under a rule.
+    """
+
+    title: str
+    headers: Sequence[str]
+    lines: Sequence[_Line]
+    below: Sequence[_Line] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        unbounded = options.update_width(1000)
+        shown = list(self.headers)
+        for least in _LEAST:
+            if Measurement.get(console, unbounded, self._table(shown)).maximum <= options.max_width:
+                break
+            shown = [header for header in shown if header != least]
+        yield Text(self.title, style="bold")
+        yield self._table(shown)
+
+    def _table(self, shown: Sequence[str]) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for header in shown:
+            table.add_column(
+                header,
+                justify="left" if header in _WORDS else "right",
+                no_wrap=header not in _FOLDED,
+                overflow="fold",
+            )
+        for section in filter(None, (self.lines, self.below)):
+            table.add_section()
+            for line in section:
+                table.add_row(*(Text(line.cells.get(header, "")) for header in shown), style=line.style)
+        return table
 
 
 def agreement_table(records: Iterable[Record]) -> RenderableType:
     """The study's "Same gradient from all", one table per input, device, dtype; its own printed lines below."""
+    found = entries(records)
     parts: list[RenderableType] = []
-    for setting, n, found in _groups(records):
-        shown = sorted(found, key=lambda e: (e.implementation, e.variant))
-        inputs = "hard inputs" if setting.scenario == HARD_SCENARIO else f"{setting.scenario}, N = {n:,}"
-        table = _table(f"Same gradient from all: {inputs}, {setting.dtype}, {setting.device}", _AGREEMENT, shown)
-        if (setting.scenario, n, setting.dtype) == ("published", AGREEMENT_N, "float64"):
-            table.add_section()
-            for line in published().agreement:
-                table.add_row(f"study: {line.system}", line.loss, line.grad_norm, line.max_rel_diff, style="dim")
-        parts += [table, *_failures(shown)]
-    return Group(*parts)
+    for setting, n, shown in _groups(found):
+        hard = setting.scenario == HARD_SCENARIO
+        inputs = "hard inputs" if hard else f"{setting.scenario}, N = {n:,}"
+        title = f"Same gradient from all: {inputs}, {setting.dtype}, {setting.device}"
+        parts += _sheets(title, _HARD if hard else _AGREEMENT, shown, _study_agreement(setting, n))
+    return Group(*parts, *_foreseen(found))
 
 
-def timing_tables(records: Iterable[Record]) -> list[RenderableType]:
-    """One table per setting and N, fastest gradient first; failures below each, with their reasons."""
+def timing_tables(records: Iterable[Record]) -> RenderableType:
+    """One table per setting and N, fastest gradient first; failures last."""
+    found = entries(records)
     parts: list[RenderableType] = []
-    for setting, n, found in _groups(records):
-        shown = fastest_first(found)
-        table = _table(f"N = {n:,}: {describe(setting)}, {setting.unit}", _TIMING, shown)
-        lines = tables.study_timings(setting, n)
-        if lines:
-            table.add_section()
-        for line in lines:
-            cells = (
-                text.seconds(line.forward_s),
-                text.seconds(line.gradient_s),
-                text.times(line.gradient_over_forward),
-            )
-            table.add_row(
-                f"study: {line.system}", *cells, text.DASH, line.pair_slots, text.seconds(line.compile_s), style="dim"
-            )
-        parts += [table, *_failures(shown)]
-    return parts
+    for setting, n, shown in _groups(found):
+        title = f"N = {n:,}: {describe(setting)}, {setting.unit}"
+        study = [_study_timing(line) for line in tables.study_timings(setting, n)]
+        parts += _sheets(title, _TIMING, fastest_first(shown), study)
+    return Group(*parts, *_foreseen(found))
+
+
+def advice(records: Iterable[Record], results: Path, reports: Path) -> list[str]:
+    """What there is to say of the timing tables: how far to trust them, what the columns are, what to do next.
+
+    Args:
+        records: that the tables show.
+        results: folder they are in.
+        reports: folder to suggest for reports.
+    """
+    timed = [entry for entry in entries(records) if entry.timed]
+    noisy = sum(bool(entry.record.noisy) for entry in timed)
+    lines = []
+    if noisy:
+        lines.append(
+            f"{noisy} of {counted(len(timed), 'case')} noisy (spread above {100 * NOISY_SPREAD:.0f} %): "
+            "the machine was busy, small differences mean nothing"
+        )
+    if timed:
+        command = shlex.join(["pairgrad", "report", "--results", str(results), "--out", str(reports)])
+        lines += [f"columns: {HOW_TO_READ}", f"tables and figures: {command}"]
+    return lines
 
 
 def availability_table(rows: Sequence[Availability]) -> RenderableType:
-    """Rows, what they are, and whether they can run here on each device; what is missing stands below."""
-    table = _empty("Rows", ("name", "what it is", *DEVICES))
+    """Rows, what they are, and in which precisions they can run here on each device; what is missing stands below."""
+    lines = []
     reasons: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         about = row.description.title if row.description else "not importable here"
-        table.add_row(row.name, about, *(_availability(row, device) for device in DEVICES))
+        devices = {device: _availability(row, device) for device in DEVICES}
+        lines.append(_Line({"name": row.name, "what it is": about, **devices}))
         for reason in (row.problem, *(f"{d}: {why}" for d, why in row.missing.items() if why)):
             if reason:
                 reasons[reason].append(row.name)
-    return Group(table, *_reasons(reasons))
+    return Group(_Sheet("Rows", ("name", "what it is", *DEVICES), lines), *_reasons(reasons))
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
     """Verdict of every case and how its medians changed; what there is to say of a case stands below."""
-    table = _empty("New against old", ("case", "verdict", "forward", "gradient"))
+    lines = []
     reasons: dict[str, list[str]] = defaultdict(list)
     for c in comparisons:
-        ratios = [text.times(change.ratio) if change else text.DASH for change in (c.forward, c.gradient)]
-        table.add_row(c.case_id, Text(c.verdict, style=_STYLES.get(c.verdict, "")), *ratios)
+        changes = {"forward": c.forward, "gradient": c.gradient}
+        ratios = {name: text.times(change.ratio) if change else text.DASH for name, change in changes.items()}
+        lines.append(_Line({"case": c.case_id, "verdict": c.verdict, **ratios}, _STYLES.get(c.verdict, "")))
         if c.reason:
             reasons[c.reason].append(c.case_id)
-    return Group(table, *_reasons(reasons), Text(summary(comparisons)))
+    sheet = _Sheet("New against old", ("case", "verdict", "forward", "gradient"), lines)
+    return Group(sheet, *_reasons(reasons), Text(summary(comparisons)))
 
 
-_WORDS = frozenset({"what it is", "verdict", *DEVICES})
-_STYLES = {"slower": "red", "broken": "red", "faster": "green", "mended": "green", "ambiguous": "yellow"}
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts: 1 record, 2 records."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _groups(records: Iterable[Record]) -> Iterable[tuple[Setting, int, list[Entry]]]:
-    for setting, found in by_setting(entries(records)).items():
-        for n, group in by_n(found).items():
-            yield setting, n, group
+def _groups(found: Iterable[Entry]) -> Iterable[tuple[Setting, int, list[Entry]]]:
+    for setting, group in by_setting(found).items():
+        for n, shown in by_n(group).items():
+            yield setting, n, shown
 
 
-def _table(title: str, columns: text.Columns[Entry], shown: Sequence[Entry]) -> Table:
-    """A table of entries; a failure keeps its line, with its outcome."""
-    table = _empty(title, columns)
-    table.add_column("result", overflow="fold")
-    for entry in shown:
-        failed = not entry.ok
-        result = entry.record.outcome if failed else "noisy" if entry.record.noisy else "ok"
-        style = "" if not failed else "dim" if entry.record.is_expected else "red"
-        table.add_row(*(cell(entry) for cell in columns.values()), result, style=style)
-    return table
+def _sheets(
+    title: str, columns: text.Columns[Entry], shown: Sequence[Entry], below: Sequence[_Line]
+) -> Iterable[_Sheet]:
+    """The table of some entries, in which a failure keeps its line; none where there is no figure in it."""
+    lines = [_Line({header: cell(entry) for header, cell in columns.items()}, _style(entry)) for entry in shown]
+    figures = [header for header in columns if header not in _WORDS]
+    if any(line.cells[header] != text.DASH for line in lines for header in figures):
+        yield _Sheet(title, list(columns), lines, below)
 
 
-def _empty(title: str, headers: Iterable[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for k, header in enumerate(headers):
-        table.add_column(
-            header, justify="left" if k == 0 or header in _WORDS else "right", no_wrap=k == 0, overflow="fold"
+def _study_agreement(setting: Setting, n: int) -> list[_Line]:
+    """What the study printed in its own table, where it is this one."""
+    if (setting.scenario, n, setting.dtype) != ("published", AGREEMENT_N, "float64"):
+        return []
+    return [
+        _Line(
+            {
+                "implementation": f"study: {line.system}",
+                "loss": line.loss,
+                "‖g‖₂": line.grad_norm,
+                "max rel. diff": line.max_rel_diff,
+            },
+            "dim",
         )
-    return table
+        for line in published().agreement
+    ]
 
 
-def _failures(shown: Iterable[Entry]) -> list[Text]:
-    """Why each failed row failed."""
+def _study_timing(line: PublishedTiming) -> _Line:
+    cells = {
+        "implementation": f"study: {line.system}",
+        "forward": text.seconds(line.forward_s),
+        "gradient": text.seconds(line.gradient_s),
+        "grad/fwd": text.times(line.gradient_over_forward),
+        "x best": text.DASH,
+        "slots": line.pair_slots or text.DASH,
+        "compile": text.seconds(line.compile_s),
+    }
+    return _Line(cells, "dim")
+
+
+def _foreseen(found: Iterable[Entry]) -> list[Text]:
+    """Why rows failed where that surprises nobody; the other failures are for the command to tell."""
     reasons: dict[str, list[str]] = defaultdict(list)
-    for entry in shown:
-        if not entry.ok:
+    for entry in found:
+        if not entry.ok and entry.record.is_expected:
             words = text.one_line(entry.record.reason or "no reason given", 300)
             reasons[f"{entry.record.outcome}: {words}"].append(_name(entry))
     return _reasons(reasons)
@@ -143,14 +299,38 @@ def _failures(shown: Iterable[Entry]) -> list[Text]:
 
 def _reasons(reasons: Mapping[str, Sequence[str]]) -> list[Text]:
     """One paragraph for each reason, after the names that share it."""
-    return [Text(f"{', '.join(names)}: {reason}") for reason, names in reasons.items()]
+    return [Text(f"{', '.join(dict.fromkeys(names))}: {reason}") for reason, names in reasons.items()]
+
+
+def _style(entry: Entry) -> str:
+    return "" if entry.ok else "dim" if entry.record.is_expected else "red"
+
+
+def _result(entry: Entry) -> str:
+    """How a case ended; a long outcome on several lines, broken where it has hyphens."""
+    if entry.ok:
+        return "noisy" if entry.record.noisy else "ok"
+    return "\n".join(textwrap.wrap(entry.record.outcome, _RESULT_WIDTH))
+
+
+def _inputs(record: Record) -> str:
+    """How many inputs were right, which a worker notes on a record of several."""
+    noted = _INPUTS.match(record.reason or "")
+    return noted[1] if noted else text.DASH
 
 
 def _availability(row: Availability, device: str) -> str:
     if row.description is None or device not in row.description.devices:
         return text.DASH
-    return "missing" if row.missing.get(device) else "yes"
+    if row.missing.get(device):
+        return "missing"
+    return ", ".join(dtype.replace("float", "f") for dtype in row.description.dtypes)
 
 
 def _name(entry: Entry) -> str:
     return f"{entry.implementation} ({entry.variant})" if entry.variant else entry.implementation
+
+
+def _stacked_name(entry: Entry) -> str:
+    """The name, and what is changed of the row on a line of its own."""
+    return f"{entry.implementation}\n({entry.variant})" if entry.variant else entry.implementation

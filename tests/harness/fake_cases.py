@@ -1,6 +1,8 @@
-"""The fakes by name, as cases of a plan."""
+"""The fakes by name, as cases of a plan, and the processes of a command that runs them."""
 
 from pathlib import Path
+
+import psutil
 
 from harness.plan import Planned
 from harness.protocol import Case
@@ -15,3 +17,15 @@ def fake(name):
 
 def planned(name, n=50, number=0, scenario="published", **fields):
     return Planned(Case(implementation=fake(name), scenario=scenario, n=n, **fields), number)
+
+
+def marked(mark):
+    """Living processes that inherited this TEST_MARK."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("TEST_MARK") == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found

@@ -148,6 +148,18 @@ def test_required_row_must_have_been_checked():
     assert [problem.split(":")[0].split("/")[0] for problem in verdict.problems] == ["has_no_device"]
 
 
+def test_cases_of_a_row_that_fail_alike_are_one_problem():
+    fails = [planned("raises", n) for n in (10, 20)]
+    assert _verdict(planned("right"), *fails).problems == [
+        "raises, in all 2 cases: error: RuntimeError: this row has a bug (at raises.py:6)"
+    ]
+    assert (
+        _verdict(planned("wrong_at_large_n", 50), planned("wrong_at_large_n", 1000))
+        .problems[0]
+        .startswith("wrong_at_large_n/published/1000/cpu/float64/1t: disagrees: ")
+    )
+
+
 def _verdict(*plan, required=()):
     with Runner(Settings(gradients=True), "test") as runner:
         return gate.check(runner, plan, required)

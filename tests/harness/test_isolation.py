@@ -6,9 +6,8 @@ import sys
 import time
 import uuid
 
-import psutil
 import pytest
-from fake_cases import FAKES, LIMIT_S, fake
+from fake_cases import FAKES, LIMIT_S, fake, marked
 
 from harness import measure
 from harness.process import FAMILY, TAG, supervise, tagged
@@ -107,13 +106,13 @@ with Runner(Settings(), "test", lambda planned, phase: print(phase, flush=True))
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, "TEST_MARK": mark}
     )
     assert any(line.strip() == "compile" for line in parent.stdout)  # the daemon runs, the row hangs
-    assert len(_marked(mark)) >= 3
+    assert len(marked(mark)) >= 3
     parent.kill()
     parent.wait()
     deadline = time.monotonic() + 10.0
-    while _marked(mark) and time.monotonic() < deadline:
+    while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert _marked(mark) == []
+    assert marked(mark) == []
 
 
 def test_parent_imports_no_framework():
@@ -167,14 +166,3 @@ def _python(code, environment=None, cores=None):
         limit_s=60.0,
         memory_limit_bytes=1 << 33,
     )
-
-
-def _marked(mark):
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("TEST_MARK") == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found

@@ -49,6 +49,19 @@ def test_other_failures_do_not_skip():
     assert [r.outcome for r in run(sweep("raises", 10, 20))] == ["error", "error"]
 
 
+def test_check_leaves_a_row_that_hangs_alone():
+    plan = [planned("times_out_from_200", 200), planned("times_out_from_200", 100, dtype="float32"), planned("right")]
+    records = run(plan, msgspec.structs.replace(SLOW, budget_s=None))
+    assert [r.outcome for r in records] == ["timeout", "skipped", "ok"]
+    assert records[1].reason == "timeout at times_out_from_200/published/200/cpu/float64/1t"
+
+
+def test_a_module_that_does_not_load_is_tried_once():
+    records = run(sweep("has_syntax_error", 10, 20))
+    assert [(r.outcome, r.case_s is None) for r in records] == [("error", False), ("error", True)]
+    assert records[0].reason == records[1].reason
+
+
 def test_resumed_run_knows_where_a_series_stopped():
     first = run(sweep("times_out_from_200", 200))
     assert [r.outcome for r in run(sweep("times_out_from_200", 300), earlier=first)] == ["skipped"]
