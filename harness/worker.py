@@ -390,13 +390,12 @@ def _move(reference: Reference, distance: float) -> FloatArray:
 
 
 def _build(row: type[Implementation], reference: Reference, case: Case) -> Implementation:
-    arguments = (reference.problem, reference.positions, case.device, case.dtype)
+    names = ("problem", "positions", "device", "dtype")
     try:
-        inspect.signature(row).bind(*arguments, **case.options)
+        inspect.signature(row).bind(*names, **case.options)
     except TypeError:
-        names = ", ".join(("problem", "positions", "device", "dtype", *case.options))
-        _refuse("error", f"{row.__name__}.__init__ must take ({names})")
-    return row(*arguments, **case.options)
+        _refuse("error", f"{row.__name__}.__init__ must take ({', '.join((*names, *case.options))})")
+    return row(reference.problem, reference.positions, case.device, case.dtype, **case.options)
 
 
 def _permutations(n: int) -> list[np.ndarray]:

@@ -213,7 +213,7 @@ def availability_table(rows: Sequence[Availability]) -> RenderableType:
     reasons: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         about = row.description.title if row.description else "not importable here"
-        devices = {device: _availability(row, device) for device in DEVICES}
+        devices: dict[str, str] = {device: _availability(row, device) for device in DEVICES}
         lines.append(_Line({"name": row.name, "what it is": about, **devices}))
         for reason in (row.problem, *(f"{d}: {why}" for d, why in row.missing.items() if why)):
             if reason:
