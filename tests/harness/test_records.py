@@ -177,7 +177,7 @@ def test_bench_exits_1_on_an_outcome_nobody_expected_and_names_it(tmp_path):
         tmp_path, "--n", "10", "--budget", "0.01", "--threads", "1", impl=("raises", "right", "has_no_device")
     )
     assert ended.returncode == 1
-    assert "error raises/published/10/cpu/float64/1t" in ended.stdout
+    assert "problem raises/published/10/cpu/float64/1t: error: " in ended.stdout
     assert "this row has a bug" in ended.stdout
     assert "has_no_device/published" not in ended.stdout
     again = bench(tmp_path, "--n", "10", "--threads", "1", "--resume", impl=("raises", "right", "has_no_device"))
@@ -185,8 +185,16 @@ def test_bench_exits_1_on_an_outcome_nobody_expected_and_names_it(tmp_path):
 
 
 def test_bench_exits_0_where_only_the_expected_happened(tmp_path):
+    ended = bench(tmp_path, "--n", "10", "--budget", "0.01", "--device", "cpu", "--device", "cuda", impl=("right",))
+    assert (ended.returncode, [entry["outcome"] for entry in in_folder(tmp_path)]) == (0, ["ok", "unsupported"])
+
+
+def test_bench_exits_1_where_nothing_was_timed_of_a_row_asked_for(tmp_path):
     ended = bench(tmp_path, "--n", "10", "--budget", "0.01", impl=("right", "has_no_device", "supports_nothing"))
-    assert (ended.returncode, len(in_folder(tmp_path))) == (0, 3)
+    assert (ended.returncode, len(in_folder(tmp_path))) == (1, 3)
+    for name, outcome in (("has_no_device", "unavailable"), ("supports_nothing", "unsupported")):
+        assert f"problem {name}: nothing was timed: {outcome}" in ended.stdout
+    assert "problem right" not in ended.stdout
 
 
 def test_a_single_sample_is_valid_json(tmp_path):
