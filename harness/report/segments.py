@@ -46,7 +46,7 @@ class Input(msgspec.Struct, frozen=True):
     order: str
     dtype: str
     framework: str
-    library: str
+    contender: str = msgspec.field(name="library")
     device: str = "cpu"
 
 
@@ -77,12 +77,12 @@ class Rival(NamedTuple):
     """Another library in one framework."""
 
     framework: str
-    library: str
+    contender: str
 
     @property
     def title(self) -> str:
         """As in tables."""
-        return f"{framework_title(self.framework)} {self.library}"
+        return f"{framework_title(self.framework)} {self.contender}"
 
 
 def framework_title(name: str) -> str:
@@ -128,9 +128,9 @@ class Run:
         """Every benchmark of another library beside ours on the same input."""
         found = []
         for timed, seconds in self.seconds.items():
-            ours = self.seconds.get(msgspec.structs.replace(timed, library=OURS))
-            if ours and timed.library != OURS:
-                rival = Rival(timed.framework, timed.library)
+            ours = self.seconds.get(msgspec.structs.replace(timed, contender=OURS))
+            if ours and timed.contender != OURS:
+                rival = Rival(timed.framework, timed.contender)
                 found.append(Ratio(rival, timed.op, timed.stage, timed.order, seconds / ours))
         return found
 
@@ -141,12 +141,12 @@ class Run:
     @property
     def rivals(self) -> list[Rival]:
         """The other libraries: by framework, plain composites first."""
-        return sorted({ratio.rival for ratio in self.ratios}, key=lambda r: (r.framework, r.library != "plain", r))
+        return sorted({ratio.rival for ratio in self.ratios}, key=lambda r: (r.framework, r.contender != "plain", r))
 
     @property
     def libraries(self) -> list[str]:
         """The other libraries whatever the framework."""
-        return list(dict.fromkeys(rival.library for rival in self.rivals))
+        return list(dict.fromkeys(rival.contender for rival in self.rivals))
 
 
 def read_runs(folders: Iterable[Path]) -> list[Run]:

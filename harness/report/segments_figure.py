@@ -49,8 +49,8 @@ def _draw(axes: Axes, run: Run, framework: str, stage: str, found: Mapping[tuple
     for rival in run.rivals:
         for order in ORDERS if rival.framework == framework else ():
             values = [found.get((rival, stage, order, op), float("nan")) for op in ops]
-            aside = _ASIDE * (libraries.index(rival.library) - (len(libraries) - 1) / 2)
-            axes.plot(values, [k + aside for k in range(len(ops))], **_look(rival.library, order))
+            aside = _ASIDE * (libraries.index(rival.contender) - (len(libraries) - 1) / 2)
+            axes.plot(values, [k + aside for k in range(len(ops))], **_look(rival.contender, order))
     axes.axvspan(1, 1e6, color=_OURS_FASTER, zorder=0)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set(xscale="log", yticks=range(len(ops)), yticklabels=[short(op) for op in ops])
