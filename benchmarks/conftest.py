@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from harness import measure
+from harness.run import machine
 
 _STATISTICS = ("median", "iqr", "rounds")
 
 
 def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
     machine_info.clear()
-    machine_info.update(measure.environment())
+    machine_info.update(machine.environment())
     del machine_info["commit"], machine_info["dirty"]
 
 
 def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
-    environment = measure.environment()
+    environment = machine.environment()
     commit_info.clear()
     commit_info.update(id=environment["commit"], dirty=environment["dirty"])
 

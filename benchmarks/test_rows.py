@@ -12,10 +12,11 @@ import functools
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from harness import oracle, registry
-from harness.problem import Problem
-from harness.protocol import Array, Case, Implementation, UnavailableError
-from harness.worker import checked
+from harness.check import oracle
+from harness.check.check import checked
+from harness.contract import registry
+from harness.contract.problem import Problem
+from harness.contract.protocol import Array, Case, Implementation, UnavailableError
 
 SIZES = (1_000, 10_000)
 

@@ -26,7 +26,7 @@ import warp as wp
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import Tensor
 
-from harness.protocol import DEVICES
+from harness.contract.protocol import DEVICES
 from implementations.segment_ops import agreement, jax_ops, torch_ops
 from implementations.segment_ops.family import FORMULAS
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from harness.protocol import Description, Implementation
+from harness.contract.protocol import Description, Implementation
 
 
 class KDTree(Implementation):

@@ -18,18 +18,22 @@ import numpy as np
 import psutil
 from rich.console import Console
 
-from harness import compare as comparing
-from harness import gate, measure, registry, report
-from harness.describe import describe_all
-from harness.hard_cases import HARD_SCENARIO
-from harness.inputs import SCENARIOS
-from harness.plan import PROFILES, Narrowing, Planned, plan
-from harness.protocol import DEVICES, DTYPES
-from harness.records import Record, RecordFile, RecordsError, case_id, read_records, write_atomically
-from harness.report import segments, terminal
-from harness.resume import MixedRecordsError, split
-from harness.runner import DEFAULT_LIMIT_S, Finished, Runner, Settings
-from harness.segments import check_segments
+from harness import report, terminal
+from harness.check.hard_cases import HARD_SCENARIO
+from harness.check.inputs import SCENARIOS
+from harness.contract import registry
+from harness.contract.protocol import DEVICES, DTYPES
+from harness.contract.records import Record, case_id
+from harness.contract.store import RecordFile, RecordsError, read_records, write_atomically
+from harness.report import compare as comparing
+from harness.report import segments
+from harness.run import gate, machine
+from harness.run.describe import describe_all
+from harness.run.plan import PROFILES, Narrowing, Planned, plan
+from harness.run.resume import MixedRecordsError, split
+from harness.run.runner import Finished, Runner
+from harness.run.segments import check_segments
+from harness.run.settings import DEFAULT_LIMIT_S, Settings
 
 LOCAL_RESULTS = Path("results/local")
 LOCAL_REPORTS = Path("reports/local")
@@ -102,7 +106,7 @@ class _Shard(click.ParamType):
 
 def _default_jobs() -> int:
     """Cases a check runs at once: as many as cores and memory (4 GiB each) allow, at most 4."""
-    return max(1, min(4, len(measure.available_cores()), psutil.virtual_memory().available >> 32))
+    return max(1, min(4, len(machine.available_cores()), psutil.virtual_memory().available >> 32))
 
 
 _FOLDER = _Path(path_type=Path)
@@ -300,7 +304,7 @@ def bench(
     done: list[Record] = []
     if resume and results.is_dir():
         try:
-            planned, done = split(planned, _read(read_records, [results]), measure.environment())
+            planned, done = split(planned, _read(read_records, [results]), machine.environment())
         except MixedRecordsError as error:
             _usage(str(error))
     console = terminal.console()
@@ -379,9 +383,9 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
 def env(name: bool) -> None:
     """Print what is recorded about this machine."""
     if name:
-        click.echo(measure.machine_name())
+        click.echo(machine.machine_name())
     else:
-        terminal.console().print_json(msgspec.json.encode(measure.environment()).decode())
+        terminal.console().print_json(msgspec.json.encode(machine.environment()).decode())
 
 
 def _run(planned: Sequence[Planned], settings: Settings, results: Path, done: Sequence[Record]) -> Iterator[Record]:
@@ -413,7 +417,7 @@ def _implementations(given: Sequence[str] | None) -> list[str]:
 
 def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
     """The values the command line asks for in place of a profile's own."""
-    cores = len(measure.available_cores())
+    cores = len(machine.available_cores())
     for number in given["threads"]:
         if number > cores:
             _usage(f"--threads {number} is more than the {cores} cores this process may use")

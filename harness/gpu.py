@@ -63,12 +63,12 @@ def main() -> int:
         print(f"bench-gpu needs {', '.join(missing)} in {sys.executable}, without which nothing can be measured:")
         print(f"  {sys.executable} -m pip install {packages}\nor put them on PYTHONPATH")
         return 2
-    from harness import measure
+    from harness.run import machine
 
-    if not measure.cuda_devices():
+    if not machine.cuda_devices():
         print("bench-gpu needs an NVIDIA GPU and its driver; none answers here. `make bench` measures the CPU")
         return 2
-    results = Path("results") / measure.machine_name()
+    results = Path("results") / machine.machine_name()
     results.mkdir(parents=True, exist_ok=True)
     with (results / "bench-gpu.log").open("a") as log:
         run = Run(results, log, start + BUDGET_S)

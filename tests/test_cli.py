@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
+from harness.check.hard_cases import HARD_CASES
 from harness.cli import main
-from harness.hard_cases import HARD_CASES
-from harness.protocol import DTYPES
-from harness.records import read_records
+from harness.contract.protocol import DTYPES
+from harness.contract.store import read_records
 
 TEMPLATE = Path(__file__).parent.parent / "docs" / "template.py"
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import gpu, measure
+from harness import gpu
+from harness.run import machine
 
 ROOT = Path(__file__).parents[1]
 H200 = {"name": "NVIDIA H200", "memory_bytes": 1, "driver": "1", "multiprocessors": 132}
@@ -34,7 +35,7 @@ def python(code: str, *arguments: str) -> tuple[str, ...]:
 
 
 def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(measure, "cuda_devices", list)
+    monkeypatch.setattr(machine, "cuda_devices", list)
     assert gpu.main() == 2
     assert "needs an NVIDIA GPU" in capsys.readouterr().out
 
@@ -75,7 +76,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
     """Stand-ins for the steps of a machine with a GPU, in an empty folder."""
     stand_in = Steps()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measure, "cuda_devices", lambda: [H200])
+    monkeypatch.setattr(machine, "cuda_devices", lambda: [H200])
     monkeypatch.setattr(gpu.Run, "step", lambda *arguments, **environment: stand_in(*arguments, **environment))
     return stand_in
 
@@ -87,7 +88,7 @@ def test_steps_come_in_the_order_of_their_importance(steps: Steps) -> None:
     assert tests[-3:] == ("-m", "gpu", "tests/gpu")
     assert bench[3:6] == ("bench", "--profile", "gpu")
     assert "benchmarks/test_segments.py" in segments
-    results = Path("results") / measure.machine_name()
+    results = Path("results") / machine.machine_name()
     assert check[check.index("--json") + 1] == str(results / "check-cuda.json")
     assert bench[bench.index("--results") + 1] == str(results)
     assert (results / "bench-gpu.log").is_file()
@@ -245,7 +246,7 @@ def run(*command):
 row = ("--impl", "tests/harness/fakes/right.py", "--scenario", "published", "--n", "50", "--dtype", "float64")
 run("-m", "harness.cli", "check", *row)
 run("-m", "harness.cli", "bench", "--profile", "gpu", "--device", "cpu", "--results", sys.argv[1], *row)
-run("-c", "from harness.oracle import references; next(references('published', 10_000, 'float64'))")
+run("-c", "from harness.check.oracle import references; next(references('published', 10_000, 'float64'))")
 """
 
 

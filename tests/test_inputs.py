@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.inputs import SCENARIOS, clustered_positions, julia_uniform, published_positions
-from harness.problem import Problem
+from harness.check.inputs import SCENARIOS, clustered_positions, julia_uniform, published_positions
+from harness.contract.problem import Problem
 
 FIXTURE = Path(__file__).parent / "data" / "x0_published_1000.npy"
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from harness import agreement, oracle
-from harness.hard_cases import HARD_CASES, HardCase
-from harness.inputs import clustered_positions, published_positions
-from harness.problem import InvalidPositionsError, Problem
+from harness.check import judgement, oracle
+from harness.check.hard_cases import HARD_CASES, HardCase
+from harness.check.inputs import clustered_positions, published_positions
+from harness.contract.problem import InvalidPositionsError, Problem
 
 # loss, |g|_2, true pairs, fullest cell, 3x3 pairs: printed in the study (N = 1000) or computed from its input elsewhere
 PUBLISHED = {
@@ -49,20 +49,20 @@ def test_inputs_without_a_result_are_refused(case: HardCase) -> None:
 def test_gradient_is_the_derivative_of_the_loss(case: HardCase) -> None:
     positions = case.positions()
     right = oracle.reference(case.name, case.problem, positions)
-    step = agreement.FINITE_DIFFERENCE_STEP * case.problem.smoothing_length
-    shift = step * agreement.direction(len(positions))
+    step = judgement.FINITE_DIFFERENCE_STEP * case.problem.smoothing_length
+    shift = step * judgement.direction(len(positions))
     losses = tuple(oracle.loss_only(case.problem, positions + s) for s in (shift, -shift))
-    difference = agreement.finite_difference(right, right.gradient, step, losses)
-    assert difference <= agreement.FINITE_DIFFERENCE_TOLERANCE
+    difference = judgement.finite_difference(right, right.gradient, step, losses)
+    assert difference <= judgement.FINITE_DIFFERENCE_TOLERANCE
 
 
 def test_finite_difference_sees_a_wrong_gradient() -> None:
     positions = published_positions(1_000)
     right = oracle.reference("published", Problem.of_size(1_000), positions)
-    shift = 1e-5 * agreement.direction(1_000)
+    shift = 1e-5 * judgement.direction(1_000)
     losses = tuple(oracle.loss_only(Problem.of_size(1_000), positions + s) for s in (shift, -shift))
-    wrong = agreement.finite_difference(right, right.gradient * (1 + 1e-4), 1e-5, losses)
-    assert wrong > agreement.FINITE_DIFFERENCE_TOLERANCE
+    wrong = judgement.finite_difference(right, right.gradient * (1 + 1e-4), 1e-5, losses)
+    assert wrong > judgement.FINITE_DIFFERENCE_TOLERANCE
 
 
 def test_tree_and_all_pairs_agree(monkeypatch: pytest.MonkeyPatch) -> None:

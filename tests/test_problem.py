@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from harness.problem import InvalidPositionsError, Problem
+from harness.contract.problem import InvalidPositionsError, Problem
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
-from harness.agreement import FLOAT64_TOLERANCE
+from harness.check.judgement import FLOAT64_TOLERANCE
 from harness.report import text
 from harness.report.data import Entry, Setting, pick, ratio
 from harness.report.published import AGREEMENT_N, published

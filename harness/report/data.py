@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.measure import NOISY_SPREAD, Samples
-from harness.records import Record
+from harness.contract.records import Record
+from harness.contract.samples import NOISY_SPREAD, Samples
 
 
 class Unit(NamedTuple):
@@ -162,7 +162,7 @@ def machine(record: Record) -> str:
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:
-    """Processor and cores of what `harness.measure.environment` recorded."""
+    """Processor and cores of what `harness.run.machine.environment` recorded."""
     cores = environment.get("cores")
     processor = str(environment.get("processor") or "unknown processor")
     return f"{processor}, {cores} {'core' if cores == 1 else 'cores'}" if cores else processor

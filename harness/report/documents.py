@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from harness.records import Record
+from harness.contract.records import Record
 from harness.report import tables, text
 from harness.report.data import Entry, Setting, Unit, by_n, by_setting, main_settings, pick
 from harness.report.published import AGREEMENT_N, published

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
-from harness.records import Record, write_atomically
+from harness.contract.records import Record
+from harness.contract.store import write_atomically
 from harness.report import documents, findings, segments
 from harness.report.data import Entry, entries, pick, plotted_settings
 from harness.report.segments import Run

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 import plotly.io
 from plotly.subplots import make_subplots
 
-from harness.records import Record
+from harness.contract.records import Record
 from harness.report import tables, text
 from harness.report.data import Entry, Setting, by_setting, machine, pick, total
 from harness.report.documents import FIGURES, describe, heading

@@ -5,12 +5,12 @@ from __future__ import annotations
 import docstring_parser
 import msgspec
 
-from harness.records import OUTCOMES, SCHEMA_VERSION, Record, Result, Worst
+from harness.contract.records import OUTCOMES, SCHEMA_VERSION, Record, Result, Worst
 from harness.report.text import table
 
 _INTRODUCTION = f"""# The record schema
 
-Generated from `harness/records.py`; do not edit. Schema version {SCHEMA_VERSION}.
+Generated from `harness/contract/records.py`; do not edit. Schema version {SCHEMA_VERSION}.
 
 `pairgrad bench` writes one JSON document a line, one per planned case and round, into `<results>/<run_id>.jsonl`.
 `pairgrad check --json FILE` writes `{{"agree": bool, "problems": [...], "records": [...], "segments": [...]}}` with the
@@ -46,7 +46,9 @@ def _fields(struct: type[msgspec.Struct], names: tuple[str, ...]) -> str:
 def _type(annotation: object) -> str:
     """A type as a reader of JSON says it."""
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    text = text.replace("typing.", "").replace("harness.records.", "").replace("harness.protocol.", "")
+    text = (
+        text.replace("typing.", "").replace("harness.contract.records.", "").replace("harness.contract.protocol.", "")
+    )
     text = text.replace(" | None", " or null").replace("NoneType", "null")
     return "one of the outcomes" if text.startswith("Literal") else text
 

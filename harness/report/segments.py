@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from harness.records import RecordsError, files
+from harness.contract.store import RecordsError, files
 from harness.report import tables, text
 from harness.report.data import Unit, accelerator, machine_of
 from harness.report.documents import heading, slug

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from harness.protocol import Description
-from harness.records import Record
+from harness.contract.protocol import Description
+from harness.contract.records import Record
 from harness.report import text
 from harness.report.data import Entry, Setting, fastest_first, machine, pick, ratio
 from harness.report.published import AGREEMENT_N, PublishedAgreement, PublishedTiming, published

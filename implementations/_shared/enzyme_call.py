@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from enzyme_ad.jax import cpp_call
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Counts, Device, Dtype, UnavailableError
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Counts, Device, Dtype, UnavailableError
 from implementations._shared.jax_support import FunctionName, JaxImplementation
 
 SOURCES = Path(__file__).resolve().parent.parent

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Counts, Device, Dtype
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Counts, Device, Dtype
 from implementations._shared.jax_cells import build_cells, separation
 from implementations._shared.jax_spline import distance
 from implementations._shared.jax_support import JaxImplementation

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations._shared.jax_spline import distance, minimum_image, spline
 from implementations._shared.jax_support import wrap
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax_md import partition
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations._shared.jax_spline import distance, minimum_image, spline
 from implementations._shared.jax_support import wrap
 

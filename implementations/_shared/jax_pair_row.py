@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax_md import partition
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import CapacityOverflowError, Counts, Device, Dtype
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import CapacityOverflowError, Counts, Device, Dtype
 from implementations._shared.jax_pair_list import (
     narrowing_ids_allowed,
     neighbor_list,

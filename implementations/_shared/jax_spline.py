@@ -13,7 +13,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 
 
 def minimum_image(problem: Problem, d: jax.Array) -> jax.Array:

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 import psutil
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import CapacityOverflowError, Device, Dtype, Implementation, UnavailableError
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import CapacityOverflowError, Device, Dtype, Implementation, UnavailableError
 
 jax.config.update("jax_enable_x64", True)
 

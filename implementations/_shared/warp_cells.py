@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import warp as wp
 
-from harness.problem import Problem
-from harness.protocol import Dtype
+from harness.contract.problem import Problem
+from harness.contract.protocol import Dtype
 
 wp.config.log_level = wp.LOG_WARNING  # not a line for every module it loads
 wp.set_module_options({"enable_backward": False})

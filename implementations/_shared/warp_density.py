@@ -16,7 +16,7 @@ from typing import Any
 
 import warp as wp
 
-from harness.protocol import Dtype
+from harness.contract.protocol import Dtype
 from implementations._shared.warp_cells import REAL, CellList, Grid, stencil_run, stencil_runs
 from implementations._shared.warp_spline import spline, spline_scale
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from harness.protocol import Dtype
+from harness.contract.protocol import Dtype
 from implementations._shared.warp_cells import REAL, VEC2, CellList, Grid, stencil_run, stencil_runs
 from implementations._shared.warp_density import REASSOCIATE
 from implementations._shared.warp_spline import spline_scale

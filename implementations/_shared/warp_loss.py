@@ -15,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from harness.protocol import Dtype
+from harness.contract.protocol import Dtype
 from implementations._shared.warp_cells import REAL, Grid
 
 TILE = wp.constant(1024)

@@ -12,7 +12,7 @@ from typing import Any
 
 import warp as wp
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 
 
 def spline_scale(problem: Problem) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Counts, Device, Dtype, Implementation, UnavailableError
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Counts, Device, Dtype, Implementation, UnavailableError
 from implementations._shared.warp_cells import VEC2, CellList, Grid, count_pairs, gather_positions, sort_into_cells
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import jax
 from enzyme_ad.jax import enzyme_jax_ir
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations._shared.jax_cells import build_cells
 from implementations._shared.jax_support import status_of
 from implementations.enzyme_cell_list import forward

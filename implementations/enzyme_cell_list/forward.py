@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations._shared.jax_cells import add_slot, build_cells, pair_kernel
 from implementations._shared.jax_spline import sum_of_squares
 

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Description, Device, Dtype
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Description, Device, Dtype
 from implementations._shared.enzyme_call import EnzymeImplementation, compiler_errors
 from implementations._shared.jax_support import INVALID_POSITIONS, FunctionName, Traceable
 from implementations.enzyme_loops_threads.adjoint import gradient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from harness.protocol import Description
+from harness.contract.protocol import Description
 from implementations._shared.enzyme_call import EnzymeImplementation
 from implementations._shared.jax_support import Traceable
 from implementations.enzyme_pair.adjoint import gradient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations.jax_cell_list.forward import loss
 
 

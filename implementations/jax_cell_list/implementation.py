@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.protocol import Description
+from harness.contract.protocol import Description
 from implementations._shared.jax_cell_row import CellListImplementation
 from implementations._shared.jax_support import Traceable
 from implementations.jax_cell_list.adjoint import gradient

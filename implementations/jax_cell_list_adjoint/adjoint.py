@@ -14,7 +14,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations._shared.jax_cells import separation, sort_by, sum_over_slots
 from implementations._shared.jax_spline import distance, spline_derivative
 from implementations.jax_cell_list_adjoint import forward

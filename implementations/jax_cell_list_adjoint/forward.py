@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import jax
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations._shared.jax_cells import CellList, build_cells, residuals
 from implementations._shared.jax_spline import sum_of_squares
 from implementations._shared.jax_support import status_of

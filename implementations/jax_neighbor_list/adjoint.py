@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 from jax_md import partition
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations.jax_neighbor_list.forward import loss
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.protocol import Description
+from harness.contract.protocol import Description
 from implementations._shared.jax_pair_row import PairListImplementation
 from implementations._shared.jax_support import Traceable
 from implementations.jax_neighbor_list.adjoint import gradient

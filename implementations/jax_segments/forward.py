@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax_md import partition
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations._shared.jax_pair_list import pair_terms
 from implementations._shared.jax_spline import spline, sum_of_squares
 from implementations._shared.jax_support import status_of

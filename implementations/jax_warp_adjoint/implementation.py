@@ -8,8 +8,8 @@ from typing import ClassVar
 import jax
 import warp as wp
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Counts, Description, Device, Dtype
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Counts, Description, Device, Dtype
 from implementations._shared.jax_support import JaxImplementation, Traceable
 from implementations._shared.warp_cells import CellList, Grid, count_pairs
 from implementations.jax_warp_adjoint import adjoint, forward

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from harness.problem import FloatArray
+from harness.contract.problem import FloatArray
 from implementations.numba_adjoint.forward import (
     COINCIDENT,
     FAST_MATH,

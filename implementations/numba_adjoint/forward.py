@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
 
-from harness.problem import FloatArray
+from harness.contract.problem import FloatArray
 
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered and fused; NaN and infinity keep their meaning."""

@@ -9,8 +9,8 @@ import numba
 import numpy as np
 from numba import njit
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Counts, Description, Device, Dtype, Implementation, UnavailableError
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Counts, Description, Device, Dtype, Implementation, UnavailableError
 from implementations.numba_adjoint import adjoint, forward
 
 

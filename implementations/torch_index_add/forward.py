@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from harness.problem import Problem
+from harness.contract.problem import Problem
 
 CHUNK_SLOTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Candidates searched at once: few enough for a CPU's cache, many enough to fill a GPU."""

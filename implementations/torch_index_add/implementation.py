@@ -8,8 +8,8 @@ import psutil
 import torch
 from torch import Tensor
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import (
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import (
     CapacityOverflowError,
     Counts,
     Description,

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import warp as wp
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import Description, Device, Dtype
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Description, Device, Dtype
 from implementations._shared.warp_cells import REAL, VEC2, CellList
 from implementations._shared.warp_support import WarpImplementation
 from implementations.warp_adjoint import adjoint, forward

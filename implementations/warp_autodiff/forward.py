@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from harness.protocol import Dtype
+from harness.contract.protocol import Dtype
 from implementations._shared.warp_cells import REAL, CellList, Grid, gather_positions, stencil_run, stencil_runs
 from implementations._shared.warp_loss import compute_loss, partial_sum_count
 from implementations._shared.warp_spline import spline, spline_scale

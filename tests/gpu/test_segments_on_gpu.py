@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from harness import measure
+from harness.run import machine
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not measure.cuda_devices(), reason="no NVIDIA GPU")]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not machine.cuda_devices(), reason="no NVIDIA GPU")]
 pytest.importorskip("warp")
 
 

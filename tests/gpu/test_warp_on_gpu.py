@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from harness import measure
-from harness.problem import Problem
+from harness.contract.problem import Problem
+from harness.run import machine
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not measure.cuda_devices(), reason="no NVIDIA GPU")]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not machine.cuda_devices(), reason="no NVIDIA GPU")]
 PAIR = np.array([[2.0, 2.0], [2.5, 2.0]])
 
 

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from harness.problem import Problem
-from harness.protocol import DTYPES
-from harness.registry import load
+from harness.contract.problem import Problem
+from harness.contract.protocol import DTYPES
+from harness.contract.registry import load
 
 N = 200
 POSITIONS = np.random.default_rng(0).random((N, 2)) * Problem.of_size(N).box_length

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import measure, registry
-from harness.plan import Narrowing, plan
-from harness.records import Record
-from harness.runner import Runner, Settings
+from harness.contract import registry
+from harness.contract.records import Record
+from harness.run import machine
+from harness.run.plan import Narrowing, plan
+from harness.run.runner import Runner
+from harness.run.settings import Settings
 
-pytestmark = pytest.mark.skipif(bool(measure.cuda_devices()), reason="there is a CUDA device here")
+pytestmark = pytest.mark.skipif(bool(machine.cuda_devices()), reason="there is a CUDA device here")
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from harness.oracle import reference
-from harness.problem import Problem
+from harness.check.oracle import reference
+from harness.contract.problem import Problem
 from implementations._shared.warp_loss import TILE
 from implementations.warp_adjoint.implementation import WarpAdjoint
 from implementations.warp_autodiff.implementation import WarpAutodiff

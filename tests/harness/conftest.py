@@ -5,7 +5,8 @@ import contextlib
 import pytest
 from fake_cases import planned
 
-from harness.runner import Runner, Settings
+from harness.run.runner import Runner
+from harness.run.settings import Settings
 
 
 @pytest.fixture(scope="session")

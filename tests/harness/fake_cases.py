@@ -4,8 +4,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.plan import Planned
-from harness.protocol import Case
+from harness.contract.protocol import Case
+from harness.run.plan import Planned
 
 FAKES = Path(__file__).parent / "fakes"
 LIMIT_S = 4.0

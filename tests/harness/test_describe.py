@@ -3,9 +3,9 @@
 import pytest
 from fake_cases import fake
 
-from harness import registry
-from harness.describe import describe_all
-from harness.process import FAMILY, tagged
+from harness.contract import registry
+from harness.run.describe import describe_all
+from harness.run.process import FAMILY, tagged
 
 
 def test_every_row_is_described_or_says_why_not():

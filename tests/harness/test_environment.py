@@ -10,9 +10,10 @@ import psutil
 import pytest
 from fake_cases import planned
 
-from harness import measure
-from harness.registry import ROOT
-from harness.runner import Runner, Settings
+from harness.contract.registry import ROOT
+from harness.run import machine
+from harness.run.runner import Runner
+from harness.run.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +28,10 @@ def record():
 
 def test_machine_is_recorded(record):
     e = record.environment
-    assert e["processor"] == measure.processor_name()
+    assert e["processor"] == machine.processor_name()
     assert (e["cores"], e["memory_bytes"]) == (len(os.sched_getaffinity(0)), psutil.virtual_memory().total)
     assert (e["os"], e["python"]) == (platform.platform(), platform.python_version())
-    assert e["cuda_devices"] == measure.cuda_devices()
+    assert e["cuda_devices"] == machine.cuda_devices()
     assert record.device_name == e["processor"]
 
 
@@ -54,7 +55,7 @@ def test_worker_tells_versions_flags_and_threads_it_ran_with(record):
     assert seen["versions"]["torch"] == record.environment["packages"]["torch"]
     assert seen["x64"] is True
     assert seen["threads"] == {"torch": 1}
-    assert seen["cores"] == measure.available_cores()[:1]
+    assert seen["cores"] == machine.available_cores()[:1]
     assert seen["flags"]["XLA_FLAGS"] == "--xla_dump_hlo_as_text=false"
     assert (seen["flags"]["JAX_PLATFORMS"], seen["flags"]["OMP_NUM_THREADS"]) == ("cpu", "1")
     assert seen["free_host_bytes"] > 0

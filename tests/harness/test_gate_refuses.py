@@ -3,8 +3,9 @@
 import pytest
 from fake_cases import fake, planned
 
-from harness import gate
-from harness.runner import Runner, Settings
+from harness.run import gate
+from harness.run.runner import Runner
+from harness.run.settings import Settings
 
 WRONG = {
     "wrong_nan": ("disagrees", "the gradient is not finite at particle 50"),

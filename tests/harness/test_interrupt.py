@@ -12,7 +12,7 @@ import psutil
 import pytest
 from fake_cases import fake, marked
 
-from harness.records import read_records
+from harness.contract.store import read_records
 
 COMMAND = """
 import signal
@@ -80,5 +80,5 @@ def _until(condition):
 
 def _works(mark):
     with contextlib.suppress(psutil.Error):
-        return any("harness.worker" in process.cmdline() for process in marked(mark))
+        return any("harness.run.worker" in process.cmdline() for process in marked(mark))
     return False

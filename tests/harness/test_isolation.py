@@ -9,8 +9,8 @@ import uuid
 import pytest
 from fake_cases import FAKES, LIMIT_S, fake, marked
 
-from harness import measure
-from harness.process import FAMILY, TAG, supervise, tagged
+from harness.run import machine
+from harness.run.process import FAMILY, TAG, supervise, tagged
 
 MEMORY_LIMIT = 600 << 20
 
@@ -45,7 +45,7 @@ BROKEN = {
     "raises": ("error", "RuntimeError: this row has a bug (at raises.py:6)"),
     "has_no_subclass": (
         "error",
-        "defines no subclass of Implementation: derive one from harness.protocol.Implementation",
+        "defines no subclass of Implementation: derive one from harness.contract.protocol.Implementation",
     ),
     "has_syntax_error": ("error", "SyntaxError"),
     "needs_missing_package": ("unavailable", "No module named 'a_framework_that_is_not_installed'"),
@@ -95,9 +95,10 @@ def test_output_on_another_device_is_no_result_of_this_one(bench):
 def test_children_and_their_children_die_when_the_parent_is_killed():
     mark = uuid.uuid4().hex
     script = f"""
-from harness.plan import Planned
-from harness.protocol import Case
-from harness.runner import Runner, Settings
+from harness.run.plan import Planned
+from harness.contract.protocol import Case
+from harness.run.runner import Runner
+from harness.run.settings import Settings
 case = Case(implementation={fake("leaves_daemon_and_hangs")!r}, scenario="published", n=50)
 with Runner(Settings(), "test", lambda planned, phase: print(phase, flush=True)) as runner:
     list(runner.run([Planned(case, 0)]))
@@ -116,7 +117,7 @@ with Runner(Settings(), "test", lambda planned, phase: print(phase, flush=True))
 
 
 def test_parent_imports_no_framework():
-    script = "import sys, harness.runner, harness.gate, harness.resume, harness.cli; print(*sys.modules)"
+    script = "import sys, harness.run.runner, harness.run.gate, harness.run.resume, harness.cli; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert not {"jax", "jaxlib", "torch", "warp", "numba", "enzyme_ad", "multiprocessing"} & set(modules)
 
@@ -134,7 +135,7 @@ def test_worker_is_started_afresh_not_forked():
 def test_environment_and_cores_are_complete_before_the_interpreter_starts():
     """Read from the kernel: what the process was started with, not what it set later."""
     code = "import os, sys; print(open('/proc/self/environ').read(), os.sched_getaffinity(0), file=sys.stderr)"
-    core = measure.available_cores()[-1]
+    core = machine.available_cores()[-1]
     ended = _python(code, environment={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "3"}, cores=[core])
     assert "OMP_NUM_THREADS=3" in ended.tail
     assert TAG in ended.tail
@@ -147,13 +148,13 @@ def test_kernel_caches_are_private(bench):
 
 
 def test_parent_keeps_its_own_cores():
-    before = measure.available_cores()
+    before = machine.available_cores()
     _python("pass", cores=before[:1])
-    assert measure.available_cores() == before
+    assert machine.available_cores() == before
 
 
 def test_one_thread_means_one_core(bench):
-    assert bench("right", threads=1).observed["cores"] == measure.available_cores()[:1]
+    assert bench("right", threads=1).observed["cores"] == machine.available_cores()[:1]
 
 
 def _python(code, environment=None, cores=None):

@@ -3,7 +3,8 @@
 import pytest
 from fake_cases import planned
 
-from harness.runner import DEADLINE_OVER, Runner, Settings
+from harness.run.runner import DEADLINE_OVER, Runner
+from harness.run.settings import Settings
 
 
 def test_cases_at_once_keep_their_order_and_leave_each_other_alone():

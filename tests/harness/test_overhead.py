@@ -4,7 +4,8 @@ import psutil
 import pytest
 from fake_cases import planned
 
-from harness.runner import Runner, Settings
+from harness.run.runner import Runner
+from harness.run.settings import Settings
 
 
 @pytest.mark.slow

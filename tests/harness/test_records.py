@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from fake_cases import fake, planned
 
-from harness import records
-from harness.plan import Planned
-from harness.records import OUTCOMES, Record, RecordFile, RecordsError, case_id, read_records, write_atomically
+from harness.contract import records
+from harness.contract.records import OUTCOMES, Record, case_id
+from harness.contract.store import RecordFile, RecordsError, read_records, write_atomically
+from harness.run.plan import Planned
 
 PAIRGRAD = [sys.executable, "-c", "from harness.cli import main; main()"]
 FIVE = ["--n", "10", "--n", "20", "--n", "30", "--n", "40", "--n", "50", "--budget", "0.01", "--threads", "1"]

@@ -4,12 +4,14 @@ import msgspec
 import pytest
 from fake_cases import LIMIT_S, planned
 
-from harness import measure
-from harness.plan import Narrowing, plan
-from harness.process import FAMILY, tagged
-from harness.records import OUTCOMES, RecordFile, read_records
-from harness.resume import MixedRecordsError, split
-from harness.runner import Runner, Settings
+from harness.contract.records import OUTCOMES
+from harness.contract.store import RecordFile, read_records
+from harness.run import machine
+from harness.run.plan import Narrowing, plan
+from harness.run.process import FAMILY, tagged
+from harness.run.resume import MixedRecordsError, split
+from harness.run.runner import Runner
+from harness.run.settings import Settings
 
 SLOW = Settings(limit_s=LIMIT_S, budget_s=0.0)
 
@@ -70,13 +72,13 @@ def test_resumed_run_knows_where_a_series_stopped():
 def test_resume_runs_only_what_is_missing():
     whole = sweep("right", 10, 20, 30)
     records = run(whole[:2])
-    left, done = split(whole, records, measure.environment())
+    left, done = split(whole, records, machine.environment())
     assert (left, done) == (whole[2:], records)
 
 
 def test_resume_tells_rounds_apart():
     records = run([planned("right", 10)])
-    assert split([planned("right", 10, number=1)], records, measure.environment())[1] == []
+    assert split([planned("right", 10, number=1)], records, machine.environment())[1] == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_resume_tells_rounds_apart():
 def test_resume_refuses_to_mix_and_says_what_differs(monkeypatch, change, words):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     (record,) = run([planned("raises", 10)])
-    now = measure.environment()
+    now = machine.environment()
     changed = {**change, "environment": {**now, **change.get("environment", {})}}
     with pytest.raises(MixedRecordsError, match=f"cannot resume: raises/published/10/.* was recorded with {words}"):
         split([planned("raises", 10)], [msgspec.structs.replace(record, **changed)], now)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from harness import measure
-from harness.measure import FLOOR_S_PER_SLOT, MAXIMUM_SAMPLES, MINIMUM_SAMPLES, Samples
+from harness.contract.samples import FLOOR_S_PER_SLOT, Samples
+from harness.run import machine
+from harness.run.sampling import MAXIMUM_SAMPLES, MINIMUM_SAMPLES, sample
 
 
 class Clock:
@@ -11,7 +12,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        monkeypatch.setattr(measure.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(machine.time, "perf_counter", lambda: self.now)
 
     def calls(self, durations):
         """A function whose k-th call takes durations[k], and the last of them from then on."""
@@ -32,7 +33,7 @@ def clock(monkeypatch):
 @pytest.mark.parametrize("budget_s", [0.0, 0.6, 10.0])
 def test_compilation_among_the_samples_is_flagged_and_leaves_the_median(clock, budget_s):
     call = clock.calls([0.001, 0.001, 0.001, 0.5, 0.001])
-    samples, _ = measure.sample(call, [0], lambda *_: None, budget_s)
+    samples, _ = sample(call, [0], lambda *_: None, budget_s)
     assert samples.median == pytest.approx(0.001)
     assert samples.stalls == 1
     assert max(samples.seconds) == pytest.approx(0.5)
@@ -42,31 +43,31 @@ def test_late_outputs_belong_to_the_sample(clock):
     def wait(*outputs):
         clock.now += 0.05
 
-    samples, _ = measure.sample(clock.calls([0.001]), [0], wait, 0.0)
+    samples, _ = sample(clock.calls([0.001]), [0], wait, 0.0)
     assert samples.median == pytest.approx(0.051)
 
 
 def test_inputs_are_there_before_the_clock_starts():
     events = []
-    measure.sample(lambda x: events.append(x) or f"out {x}", ["a", "b"], events.append, 0.0)
+    sample(lambda x: events.append(x) or f"out {x}", ["a", "b"], events.append, 0.0)
     assert events[:5] == [["a", "b"], "a", "out a", "b", "out b"]
 
 
 def test_inputs_take_turns_and_the_last_output_comes_back():
     seen = []
-    samples, last = measure.sample(lambda x: seen.append(x) or x, [0, 1, 2, 3], lambda *_: None, 0.0)
+    samples, last = sample(lambda x: seen.append(x) or x, [0, 1, 2, 3], lambda *_: None, 0.0)
     assert seen == [k % 4 for k in range(len(samples.seconds))]
     assert last == seen[-1]
 
 
 def test_steady_samples_stop_early_and_restless_ones_at_the_budget(clock):
-    steady, _ = measure.sample(clock.calls([0.01]), [0], lambda *_: None, 100.0)
+    steady, _ = sample(clock.calls([0.01]), [0], lambda *_: None, 100.0)
     assert len(steady.seconds) == MINIMUM_SAMPLES
-    restless, _ = measure.sample(clock.calls([0.01, 0.02] * 1000), [0], lambda *_: None, 1.0)
+    restless, _ = sample(clock.calls([0.01, 0.02] * 1000), [0], lambda *_: None, 1.0)
     assert 60 <= len(restless.seconds) <= 70
-    endless, _ = measure.sample(clock.calls([0.01, 0.02] * 1000), [0], lambda *_: None, 1e9)
+    endless, _ = sample(clock.calls([0.01, 0.02] * 1000), [0], lambda *_: None, 1e9)
     assert len(endless.seconds) == MAXIMUM_SAMPLES
-    slow, _ = measure.sample(clock.calls([50.0]), [0], lambda *_: None, 0.1)
+    slow, _ = sample(clock.calls([50.0]), [0], lambda *_: None, 0.1)
     assert len(slow.seconds) == MINIMUM_SAMPLES
 
 

@@ -6,10 +6,10 @@ Minutes, for compiling: `make test-slow`.
 import numpy as np
 import pytest
 
-from harness import registry
-from harness.oracle import reference
-from harness.problem import Problem
-from harness.protocol import UnavailableError
+from harness.check.oracle import reference
+from harness.contract import registry
+from harness.contract.problem import Problem
+from harness.contract.protocol import UnavailableError
 
 N = 3_000
 INPUTS = {

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("enzyme_ad")
 
-from harness.inputs import clustered_positions
-from harness.oracle import reference
-from harness.problem import InvalidPositionsError, Problem
+from harness.check.inputs import clustered_positions
+from harness.check.oracle import reference
+from harness.contract.problem import InvalidPositionsError, Problem
 from implementations.enzyme_loops.implementation import EnzymeLoops
 from implementations.enzyme_loops_threads.implementation import EnzymeLoopsThreads
 

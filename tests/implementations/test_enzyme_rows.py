@@ -13,11 +13,11 @@ pytest.importorskip("enzyme_ad")
 import jax
 import jax.numpy as jnp
 
-from harness.agreement import tolerance
-from harness.hard_cases import HARD_CASES
-from harness.inputs import published_positions
-from harness.oracle import reference
-from harness.problem import Problem
+from harness.check.hard_cases import HARD_CASES
+from harness.check.inputs import published_positions
+from harness.check.judgement import tolerance
+from harness.check.oracle import reference
+from harness.contract.problem import Problem
 from implementations._shared import enzyme_call
 from implementations.enzyme_loops.adjoint import gradient
 from implementations.enzyme_loops.forward import loss

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from harness.oracle import reference
-from harness.problem import Problem
+from harness.check.oracle import reference
+from harness.contract.problem import Problem
 from implementations.jax_cell_list.implementation import JaxCellList
 from implementations.jax_cell_list_adjoint import adjoint
 from implementations.jax_cell_list_adjoint.implementation import JaxCellListAdjoint

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from harness.oracle import reference
-from harness.problem import Problem
-from harness.protocol import CapacityOverflowError
+from harness.check.oracle import reference
+from harness.contract.problem import Problem
+from harness.contract.protocol import CapacityOverflowError
 from implementations._shared import jax_support
 from implementations._shared.jax_pair_list import search_box, searches_all_pairs
 from implementations.jax_neighbor_list.implementation import JaxNeighborList

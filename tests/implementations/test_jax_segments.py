@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from harness.oracle import reference
-from harness.problem import Problem
+from harness.check.oracle import reference
+from harness.contract.problem import Problem
 from implementations.jax_segments.implementation import JaxSegments
 
 PROBLEM = Problem(5.0)

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from harness.oracle import reference
-from harness.problem import InvalidPositionsError, Problem
-from harness.protocol import CapacityOverflowError, UnavailableError
+from harness.check.oracle import reference
+from harness.contract.problem import InvalidPositionsError, Problem
+from harness.contract.protocol import CapacityOverflowError, UnavailableError
 from implementations._shared import jax_support
 from implementations.jax_cell_list.implementation import JaxCellList
 

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import pytest
 
-from harness.problem import Problem
-from harness.protocol import UnavailableError
+from harness.contract.problem import Problem
+from harness.contract.protocol import UnavailableError
 from implementations.numba_adjoint import adjoint, forward
 from implementations.numba_adjoint.implementation import NumbaAdjoint
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness.oracle import reference
-from harness.problem import Problem
-from harness.protocol import CapacityOverflowError
+from harness.check.oracle import reference
+from harness.contract.problem import Problem
+from harness.contract.protocol import CapacityOverflowError
 from implementations.torch_index_add import forward, implementation
 from implementations.torch_index_add.implementation import TorchIndexAdd
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import warp as wp
 
-from harness.oracle import reference
-from harness.problem import InvalidPositionsError, Problem
-from harness.protocol import UnavailableError
+from harness.check.oracle import reference
+from harness.contract.problem import InvalidPositionsError, Problem
+from harness.contract.protocol import UnavailableError
 from implementations._shared.warp_cells import Grid
 from implementations._shared.warp_loss import TILE, compute_loss, partial_sum_count
 from implementations._shared.warp_spline import spline_scale
@@ -160,7 +160,7 @@ def test_broken_kernel_fails_at_every_launch():
 
 _WORKER = """
 import numpy as np
-from harness.problem import Problem
+from harness.contract.problem import Problem
 from implementations.warp_adjoint.implementation import WarpAdjoint
 row = WarpAdjoint(Problem(10.0), np.zeros((2, 2)), "cpu", "float64")
 print(float(row.to_numpy(row.grad(row.to_device(np.array([[2.0, 2.0], [2.5, 2.0]]))))[1, 0]))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.protocol import Case, Description
-from harness.records import Record, case_id
+from harness.contract.protocol import Case, Description
+from harness.contract.records import Record, case_id
 
 PROCESSOR = "Imagined CPU @ 3 GHz"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_up import make_record
 
-from harness.compare import compare, markdown
+from harness.report.compare import compare, markdown
 
 REPETITIONS = 400
 SAMPLE_COUNTS = (5, 10, 20)

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from made_up_segments import MACHINE, OPS, STAGES, benchmarks, content
 
-from harness import measure
-from harness.records import RecordsError, read_records
+from harness.contract.store import RecordsError, read_records
 from harness.report import segments, segments_figure
 from harness.report.data import machine_of
+from harness.run import machine
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -200,5 +200,5 @@ def test_what_the_benchmark_writes_is_read_and_names_no_host(write):
     assert written["benchmarks"] == [*benchmarks()[:1], other]
     assert "my-" not in json.dumps(written)
     run = run_of(write, written["benchmarks"], machine_info=machine_info, commit_info=commit_info)
-    assert run.where.machine == machine_of(measure.environment())
+    assert run.where.machine == machine_of(machine.environment())
     assert "numpy" in run.packages

@@ -11,9 +11,9 @@ import pytest
 from made_up import make_record
 from rich.console import Console, Group
 
-from harness.compare import compare
-from harness.describe import Availability
 from harness.report import terminal
+from harness.report.compare import compare
+from harness.run.describe import Availability
 
 
 def printed(*parts, width=100, **options):

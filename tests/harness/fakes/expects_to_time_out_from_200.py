@@ -1,6 +1,6 @@
 import times_out_from_200
 
-from harness.protocol import Support
+from harness.contract.protocol import Support
 
 
 class Fake(times_out_from_200.Fake):

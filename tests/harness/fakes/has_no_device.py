@@ -1,6 +1,6 @@
 from right import Right
 
-from harness.protocol import UnavailableError
+from harness.contract.protocol import UnavailableError
 
 
 class Fake(Right):

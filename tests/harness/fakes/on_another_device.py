@@ -1,6 +1,6 @@
 from right import Right
 
-from harness.protocol import Description
+from harness.contract.protocol import Description
 
 
 class Fake(Right):

@@ -1,6 +1,6 @@
 from right import Right
 
-from harness.protocol import CapacityOverflowError
+from harness.contract.protocol import CapacityOverflowError
 
 
 class Fake(Right):

@@ -1,6 +1,6 @@
 from right import Right
 
-from harness.problem import InvalidPositionsError
+from harness.contract.problem import InvalidPositionsError
 
 
 class Fake(Right):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.protocol import Description, Implementation
+from harness.contract.protocol import Description, Implementation
 
 
 class Right(Implementation):

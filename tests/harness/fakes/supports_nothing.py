@@ -1,6 +1,6 @@
 from right import Right
 
-from harness.protocol import Support
+from harness.contract.protocol import Support
 
 
 class Fake(Right):

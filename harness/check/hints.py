@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.agreement import pair_slack, tolerance
-from harness.oracle import Reference, spline
-from harness.problem import FloatArray
-from harness.protocol import Dtype
-from harness.records import Result
+from harness.check.judgement import pair_slack, tolerance
+from harness.check.oracle import spline
+from harness.check.reference import Reference
+from harness.contract.problem import FloatArray
+from harness.contract.protocol import Dtype
+from harness.contract.records import Result
 
 
 def hint(

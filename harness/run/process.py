@@ -268,7 +268,7 @@ _starting = threading.Lock()
 def _guard() -> subprocess.Popen[bytes]:
     """Start the process that, once this one is dead however it died, ends all that it supervised."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "harness.process", FAMILY],
+        [sys.executable, "-P", "-m", "harness.run.process", FAMILY],
         stdin=subprocess.PIPE,  # never written to: its other end closes when this process dies
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -277,7 +277,7 @@ def _guard() -> subprocess.Popen[bytes]:
 
 
 def main() -> None:
-    """`python -m harness.process TAG`: the guard."""
+    """`python -m harness.run.process TAG`: the guard."""
     sys.stdin.buffer.read()
     _end_tagged(sys.argv[1])
 

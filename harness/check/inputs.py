@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from harness.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray, Problem
 
 PUBLISHED_SEED = 42
 CLUSTERED_SEED = 7

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.plan import Planned
-from harness.records import Record, case_id
-from harness.registry import code_hash
-from harness.runner import DEADLINE_OVER
+from harness.contract.records import Record, case_id
+from harness.contract.registry import code_hash
+from harness.run.plan import Planned
+from harness.run.runner import DEADLINE_OVER
 
 _MUST_MATCH = ("processor", "cores", "memory_bytes", "os", "python", "packages", "flags", "cuda_devices")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.problem import FloatArray, Problem
-from harness.protocol import DTYPES, Dtype
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import DTYPES, Dtype
 
 HARD_SCENARIO = "hard"
 

@@ -14,24 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from harness.protocol import Description, Implementation
+from harness.contract.protocol import Description, Implementation
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "implementations"
 MODULE = "implementation.py"
-_MEASURING = (
-    "problem",
-    "protocol",
-    "inputs",
-    "hard_cases",
-    "oracle",
-    "agreement",
-    "hints",
-    "records",
-    "measure",
-    "worker",
-    "runner",
-)
+_MEASURING = ("contract", "check", "run")
 _SHARED_FOLDERS = ("_shared", "segment_ops")
 
 
@@ -117,7 +105,7 @@ def _row(module: ModuleType) -> type[Implementation]:
         if inspect.isclass(value) and issubclass(value, Implementation) and value.__module__ == module.__name__
     }
     if not found:
-        way_out = "derive one from harness.protocol.Implementation (docs/template.py)"
+        way_out = "derive one from harness.contract.protocol.Implementation (docs/template.py)"
         raise TypeError(f"{module.__file__} defines no subclass of Implementation: {way_out}")
     if len(found) > 1:
         way_out = "keep one here and import the others from files of their own"
@@ -146,7 +134,8 @@ def code_hash(name_or_path: str) -> str:
 
 
 def _hashed(name_or_path: str) -> Iterable[Path]:
-    yield from (ROOT / "harness" / f"{name}.py" for name in _MEASURING)
+    for wing in _MEASURING:
+        yield from sorted((ROOT / "harness" / wing).glob("*.py"))
     if name_or_path.endswith(".py"):
         yield Path(name_or_path)
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import io
-import math
 import os
 import signal
 import tempfile
@@ -19,17 +18,19 @@ import msgspec
 import numpy as np
 import psutil
 
-from harness import measure, registry
-from harness.hard_cases import HARD_SCENARIO
-from harness.oracle import load
-from harness.plan import Planned, series
-from harness.problem import FloatArray, Problem
-from harness.process import Ended, end_family, supervise
-from harness.protocol import Case, Description
-from harness.records import LIMIT_OUTCOMES, Outcome, Record, Result, case_id
-from harness.worker import Message, Request
+from harness.check.hard_cases import HARD_SCENARIO
+from harness.check.reference import load
+from harness.contract import registry
+from harness.contract.messages import Message, Request
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Case, Description
+from harness.contract.records import LIMIT_OUTCOMES, Outcome, Record, Result, case_id
+from harness.run import machine, memory
+from harness.run.child import child_environment
+from harness.run.plan import Planned, series
+from harness.run.process import Ended, end_family, supervise
+from harness.run.settings import Settings
 
-DEFAULT_LIMIT_S = 600.0
 MEMORY_SHARE = 0.9
 """Default memory limit: this share of what is available when the run starts."""
 TAIL_CHARACTERS = 1500
@@ -38,38 +39,7 @@ DEADLINE_OVER = "the time of the run was over"
 SETTLE_S = 10.0
 SETTLED_BYTES = 64 << 20
 
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _OOM_SHARE = 0.5
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How cases are run.
-
-    Attributes:
-        budget_s: seconds for the samples of each of forward and gradient; None checks without timing.
-        limit_s: wall seconds of one case.
-        memory_limit_bytes: resident bytes of one case; 0 for 90 % of what is available, shared by the jobs.
-        within_s: seconds for the whole run: no case starts later, and none goes on beyond; what is left is skipped.
-        skip_larger: skip larger N of a series after an out-of-memory or a timeout, and in a check, after a timeout, all
-            that is left of the row.
-        gradients: hand back gradients too.
-        jobs: cases at once; more than one only where nothing is timed.
-
-    Raises:
-        ValueError: several jobs with a budget for samples.
-    """
-
-    budget_s: float | None = None
-    limit_s: float = DEFAULT_LIMIT_S
-    memory_limit_bytes: int = 0
-    within_s: float = math.inf
-    skip_larger: bool = True
-    gradients: bool = False
-    jobs: int = 1
-
-    def __post_init__(self) -> None:
-        if self.jobs > 1 and self.budget_s is not None:
-            raise ValueError(f"{self.jobs} jobs would disturb each other's times; only a check runs several")
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -102,7 +72,7 @@ class Runner:
         self.run_id = run_id
         self.on_phase = on_phase
         self._deadline = time.monotonic() + settings.within_s
-        self.environment = measure.environment()
+        self.environment = machine.environment()
         available = int(MEMORY_SHARE * psutil.virtual_memory().available)
         self.memory_limit = settings.memory_limit_bytes or available // settings.jobs
         self._stopped: dict[tuple[str, int], Record] = {}
@@ -182,7 +152,7 @@ class Runner:
             if heard.line(line):
                 self.on_phase(planned, heard.phase)
 
-        cores = measure.available_cores()[: case.threads]
+        cores = machine.available_cores()[: case.threads]
         request = Request(
             case=case,
             references=str(references),
@@ -190,13 +160,13 @@ class Runner:
             gradient=self.settings.gradients,
         )
         limit_s = self._limit_s()
-        used = measure.cuda_used_bytes() if case.device == "cuda" else None
+        used = memory.cuda_used_bytes() if case.device == "cuda" else None
         with tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True) as private:
             # compile times want cold caches; a check has none, and the cases of one job come one after the other
             shared = f"{self._folder.name}/{threading.current_thread().name}"
             caches = Path(private if self.settings.budget_s is not None else shared) / "caches"
             ended = supervise(
-                "harness.worker",
+                "harness.run.worker",
                 request=msgspec.json.encode(request),
                 environment=child_environment(case, len(cores), Path(private), caches),
                 cores=cores,
@@ -249,7 +219,7 @@ class Runner:
         if key not in self._references:
             path = Path(self._folder.name) / f"{key}.npz"
             ended = supervise(
-                "harness.oracle",
+                "harness.check.oracle",
                 case.scenario,
                 str(case.n),
                 case.dtype,
@@ -324,33 +294,6 @@ class _Heard:
         return True
 
 
-def child_environment(case: Case, threads: int, private: Path, caches: Path) -> dict[str, str]:
-    """The whole environment of a worker, complete before its interpreter starts.
-
-    Args:
-        case: what it will run.
-        threads: cores it will run on.
-        private: an empty folder of its own for temporary files.
-        caches: for kernel caches; no other process uses it at the same time.
-    """
-    platforms = "cpu" if case.device == "cpu" else "cuda,cpu"
-    environment = {
-        **os.environ,
-        **dict.fromkeys(_THREAD_VARIABLES, str(threads)),
-        "JAX_PLATFORMS": platforms,
-        "JAX_ENABLE_COMPILATION_CACHE": "false",
-        "NUMBA_CACHE_DIR": str(caches / "numba"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "TMPDIR": str(private),
-        "WARP_CACHE_PATH": str(caches / "warp"),
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    }
-    if case.device == "cpu":
-        environment["CUDA_VISIBLE_DEVICES"] = ""
-    return environment
-
-
 def _parameters(case: Case) -> dict[str, float]:
     """The problem's parameters; none for the hard inputs, which have many."""
     if case.scenario == HARD_SCENARIO:
@@ -377,5 +320,5 @@ def _gradient(channel: bytes) -> FloatArray | None:
 def _settle(used: int) -> None:
     """Wait until the accelerator's memory is back to its level before the case."""
     deadline = time.monotonic() + SETTLE_S
-    while time.monotonic() < deadline and (measure.cuda_used_bytes() or 0) > used + SETTLED_BYTES:
+    while time.monotonic() < deadline and (memory.cuda_used_bytes() or 0) > used + SETTLED_BYTES:
         time.sleep(0.1)

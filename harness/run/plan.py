@@ -8,10 +8,10 @@ from itertools import groupby, product
 
 import msgspec
 
-from harness import measure
-from harness.hard_cases import HARD_SCENARIO
-from harness.protocol import Case, Device, Dtype
-from harness.records import case_id
+from harness.check.hard_cases import HARD_SCENARIO
+from harness.contract.protocol import Case, Device, Dtype
+from harness.contract.records import case_id
+from harness.run import machine
 
 ORDER_SEED = 1
 
@@ -139,7 +139,7 @@ def _narrowed(axis: Axis, narrowing: Narrowing | None) -> Axis:
 
 
 def _cases(axis: Axis, implementations: Sequence[str]) -> Iterable[Case]:
-    cores = len(measure.available_cores())
+    cores = len(machine.available_cores())
     chosen = [name for name in implementations if name in (axis.implementations or implementations)]
     for implementation, options, threads, scenario, device, dtype, n in product(
         chosen, axis.options, axis.threads, axis.scenarios, axis.devices, axis.dtypes, axis.ns

@@ -4,7 +4,7 @@
 
 Pairs come from all pairs in blocks where the input is small or the box is short, and from SciPy's periodic k-d tree
 elsewhere.
-`python -m harness.oracle` evaluates references in a process of its own, so that its memory is nobody else's.
+`python -m harness.check.oracle` evaluates references in a process of its own, so that its memory is nobody else's.
 """
 
 from __future__ import annotations
@@ -12,49 +12,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial import cKDTree
 
-from harness.hard_cases import HARD_CASES, HARD_SCENARIO
-from harness.inputs import SCENARIOS
-from harness.problem import FloatArray, InvalidPositionsError, Problem
-from harness.protocol import Counts, Dtype
+from harness.check.hard_cases import HARD_CASES, HARD_SCENARIO
+from harness.check.inputs import SCENARIOS
+from harness.check.reference import Reference, refused, save
+from harness.contract.problem import FloatArray, InvalidPositionsError, Problem
+from harness.contract.protocol import Counts, Dtype
 
 ALL_PAIRS_LIMIT = 4096
 BLOCK_PAIRS = 1 << 21
 
 _Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
-
-
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """What is right for one input.
-
-    Attributes:
-        name: which input of its scenario.
-        problem: parameters; floats as in `harness.problem.Problem`.
-        positions: (N, 2) of the case's dtype.
-        refusal: the error expected in place of a result, or None.
-        loss: float64.
-        gradient: (N, 2) float64.
-        density: (N,) float64.
-        gradient_scale: S = max over i and axis of sum_j |pair term of g_i|, a scale where the gradient itself vanishes.
-        counts: independent counts.
-        boundary_pairs: ordered pairs so close to the cutoff that rounding decides whether they count.
-    """
-
-    name: str
-    problem: Problem
-    positions: Any
-    refusal: str | None
-    loss: float
-    gradient: Any
-    density: Any
-    gradient_scale: float
-    counts: Counts
-    boundary_pairs: int
 
 
 def spline(r: FloatArray, h: float) -> FloatArray:
@@ -149,8 +121,6 @@ def _pairs(wrapped: FloatArray, problem: Problem) -> Iterator[_Pairs]:
             near = _norm(d) < reach
             yield i[near], j[near], d[near]
         return
-    from scipy.spatial import cKDTree  # here, because workers import this module only to load references
-
     pairs = cKDTree(wrapped, boxsize=np.full(2, length)).query_pairs(reach, output_type="ndarray")
     for first in range(0, len(pairs), BLOCK_PAIRS):
         i, j = pairs[first : first + BLOCK_PAIRS].T
@@ -212,43 +182,8 @@ def references(scenario: str, n: int, dtype: Dtype) -> Iterator[Reference]:
         yield reference(scenario, Problem.of_size(n), SCENARIOS[scenario](n).astype(dtype))
 
 
-def refused(name: str, problem: Problem, positions: FloatArray, reason: str) -> Reference:
-    """The reference of an input that has no result: every implementation must refuse it."""
-    return Reference(
-        name=name,
-        problem=problem,
-        positions=positions,
-        refusal=reason,
-        loss=0.0,
-        gradient=np.zeros((0, 2)),
-        density=np.zeros(0),
-        gradient_scale=0.0,
-        counts=Counts(
-            n=len(positions), true_pairs=0, cells_per_side=0, max_occupancy=0, stencil_pairs=0, fine_stencil_pairs=0
-        ),
-        boundary_pairs=0,
-    )
-
-
-_ARRAYS = ("positions", "gradient", "density")
-
-
-def save(path: Path, items: list[Reference]) -> None:
-    """Write references to one uncompressed .npz file: arrays as they are, the rest as JSON."""
-    arrays = {f"{k}_{a}": getattr(item, a) for k, item in enumerate(items) for a in _ARRAYS}
-    bare = [msgspec.structs.replace(item, positions=None, gradient=None, density=None) for item in items]
-    np.savez(path, allow_pickle=False, meta=np.frombuffer(msgspec.json.encode(bare), np.uint8), **arrays)
-
-
-def load(path: Path) -> list[Reference]:
-    """Read what `save` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        bare = msgspec.json.decode(file["meta"].tobytes(), type=list[Reference])
-        return [msgspec.structs.replace(item, **{a: file[f"{k}_{a}"] for a in _ARRAYS}) for k, item in enumerate(bare)]
-
-
 def main() -> None:
-    """`python -m harness.oracle CHANNEL SCENARIO N DTYPE FILE`; nothing is sent through the channel."""
+    """`python -m harness.check.oracle CHANNEL SCENARIO N DTYPE FILE`; nothing is sent through the channel."""
     scenario, n, dtype, path = sys.argv[2:]
     save(Path(path), list(references(scenario, int(n), dtype)))  # type: ignore[arg-type]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.process import supervise
-from harness.protocol import Case
-from harness.runner import child_environment
+from harness.contract.protocol import Case
+from harness.run.child import child_environment
+from harness.run.process import supervise
 
 _LIMIT_S = 300.0
 _MEMORY_LIMIT_BYTES = 8 << 30
@@ -44,7 +44,7 @@ def check_segments() -> tuple[list[SegmentCheck], list[str]]:
     case = Case(implementation="segment_ops", scenario="published", n=0)
     with tempfile.TemporaryDirectory(prefix="pairgrad-", ignore_cleanup_errors=True) as private:
         ended = supervise(
-            "harness.segments",
+            "harness.run.segments",
             environment=child_environment(case, 1, Path(private), Path(private)),
             limit_s=_LIMIT_S,
             memory_limit_bytes=_MEMORY_LIMIT_BYTES,
@@ -64,7 +64,7 @@ def check_segments() -> tuple[list[SegmentCheck], list[str]]:
 
 
 def main() -> None:
-    """`python -m harness.segments CHANNEL`."""
+    """`python -m harness.run.segments CHANNEL`."""
     found = importlib.import_module(_GATE).check()
     checks = [
         SegmentCheck(each.op, each.framework, each.dtype, each.scaled_diff if each.ok else None, each.reason)

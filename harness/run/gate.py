@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from harness.agreement import pairwise, tolerance
-from harness.hard_cases import HARD_SCENARIO
-from harness.plan import Planned
-from harness.problem import FloatArray, Problem
-from harness.protocol import Case
-from harness.records import EXPECTED_OUTCOMES, Record, case_id
-from harness.registry import row_name
-from harness.runner import Finished, Runner
+from harness.check.hard_cases import HARD_SCENARIO
+from harness.check.judgement import pairwise, tolerance
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Case
+from harness.contract.records import EXPECTED_OUTCOMES, Record, case_id
+from harness.contract.registry import row_name
+from harness.run.plan import Planned
+from harness.run.runner import Finished, Runner
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

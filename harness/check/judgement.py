@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from harness.oracle import Reference
-from harness.problem import FloatArray, Problem
-from harness.protocol import Dtype
-from harness.records import Result, Worst
+from harness.check.reference import Reference
+from harness.contract.problem import FloatArray, Problem
+from harness.contract.protocol import Dtype
+from harness.contract.records import Result, Worst
 
 FLOAT64_TOLERANCE = 1e-12
 FLOAT32_TOLERANCE = 1e-5

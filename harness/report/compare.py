@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from harness.measure import NOISY_SPREAD, Samples
-from harness.records import Record
+from harness.contract.records import Record
+from harness.contract.samples import NOISY_SPREAD, Samples
 from harness.report import text
 
 LEVEL = 0.05

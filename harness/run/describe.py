@@ -1,7 +1,7 @@
 """What each implementation says of itself and whether it could run here, asked in a process of its own.
 
-The parent imports no framework, so importing an implementation happens elsewhere: `python -m harness.describe` is that
-process.
+The parent imports no framework, so importing an implementation happens elsewhere: `python -m harness.run.describe` is
+that process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from harness import registry
-from harness.problem import Problem
-from harness.process import supervise
-from harness.protocol import Case, Description, Device, Implementation, UnavailableError
-from harness.runner import child_environment
+from harness.contract import registry
+from harness.contract.problem import Problem
+from harness.contract.protocol import Case, Description, Device, Implementation, UnavailableError
+from harness.run.child import child_environment
+from harness.run.process import supervise
 
 _LIMIT_S = 120.0
 _MEMORY_LIMIT_BYTES = 8 << 30
@@ -54,7 +54,7 @@ def _ask(implementation: str) -> Availability:
     case = Case(implementation=implementation, scenario="published", n=0, device="cuda")
     with tempfile.TemporaryDirectory(prefix="pairgrad-") as private:
         ended = supervise(
-            "harness.describe",
+            "harness.run.describe",
             implementation,
             environment=child_environment(case, 1, Path(private), Path(private)),
             limit_s=_LIMIT_S,
@@ -90,7 +90,7 @@ def _missing(row: type[Implementation], device: Device) -> str | None:
 
 
 def main() -> None:
-    """`python -m harness.describe CHANNEL IMPLEMENTATION`."""
+    """`python -m harness.run.describe CHANNEL IMPLEMENTATION`."""
     channel = io.FileIO(int(sys.argv[1]), "w")
     channel.write(msgspec.json.encode(_describe(sys.argv[2])))
     os._exit(0)

@@ -19,17 +19,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness.compare import Comparison, summary
-from harness.describe import Availability
-from harness.hard_cases import HARD_SCENARIO
-from harness.measure import NOISY_SPREAD
-from harness.plan import Planned
-from harness.protocol import DEVICES
-from harness.records import Record, case_id
+from harness.check.hard_cases import HARD_SCENARIO
+from harness.contract.protocol import DEVICES
+from harness.contract.records import Record, case_id
+from harness.contract.samples import NOISY_SPREAD
 from harness.report import tables, text
+from harness.report.compare import Comparison, summary
 from harness.report.data import Entry, Setting, by_n, by_setting, entries, fastest_first
 from harness.report.documents import describe
 from harness.report.published import AGREEMENT_N, PublishedTiming, published
+from harness.run.describe import Availability
+from harness.run.plan import Planned
 
 HOW_TO_READ = "docs/how_to_read_the_numbers.md"
 _RESULT_WIDTH = 11

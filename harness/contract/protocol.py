@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 import msgspec
 import numpy as np
 
-from harness.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray, Problem
 
 Device = Literal["cpu", "cuda"]
 Dtype = Literal["float64", "float32"]
