@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 import warp as wp
+from implementations._shared import warp_cells, warp_density, warp_gather_adjoint, warp_loss
 
 from harness.contract.protocol import DTYPES
-from implementations._shared import warp_cells, warp_density, warp_gather_adjoint, warp_loss
 from implementations.warp_autodiff import forward as autodiff
 
 ARCHITECTURES = (80, 90, 120)

@@ -12,15 +12,15 @@ pytest.importorskip("enzyme_ad")
 
 import jax
 import jax.numpy as jnp
+from implementations._shared import enzyme_call
+from implementations.enzyme_loops.adjoint import gradient
+from implementations.enzyme_loops.forward import loss
 
 from harness.check.hard_cases import HARD_CASES
 from harness.check.inputs import published_positions
 from harness.check.judgement import tolerance
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
-from implementations._shared import enzyme_call
-from implementations.enzyme_loops.adjoint import gradient
-from implementations.enzyme_loops.forward import loss
 from implementations.enzyme_loops.implementation import EnzymeLoops
 from implementations.enzyme_loops_threads.implementation import EnzymeLoopsThreads
 from implementations.enzyme_pair.implementation import EnzymePair

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from implementations._shared import jax_support
+from implementations._shared.jax_pair_list import search_box, searches_all_pairs
 
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
 from harness.contract.protocol import CapacityOverflowError
-from implementations._shared import jax_support
-from implementations._shared.jax_pair_list import search_box, searches_all_pairs
 from implementations.jax_neighbor_list.implementation import JaxNeighborList
 
 PROBLEM = Problem(5.0)

@@ -3,11 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from implementations._shared import jax_support
 
 from harness.check.oracle import reference
 from harness.contract.problem import InvalidPositionsError, Problem
 from harness.contract.protocol import CapacityOverflowError, UnavailableError
-from implementations._shared import jax_support
 from implementations.jax_cell_list.implementation import JaxCellList
 
 PROBLEM = Problem(5.0)

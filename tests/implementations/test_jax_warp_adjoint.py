@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from implementations._shared.warp_cells import Grid
 
 from harness.check.oracle import reference
 from harness.contract.problem import InvalidPositionsError, Problem
 from harness.contract.protocol import UnavailableError
-from implementations._shared.warp_cells import Grid
 from implementations.jax_warp_adjoint import adjoint
 from implementations.jax_warp_adjoint.implementation import JaxWarpAdjoint
 

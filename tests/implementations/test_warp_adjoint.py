@@ -8,13 +8,13 @@ import sys
 import numpy as np
 import pytest
 import warp as wp
+from implementations._shared.warp_cells import Grid
+from implementations._shared.warp_loss import TILE, compute_loss, partial_sum_count
+from implementations._shared.warp_spline import spline_scale
 
 from harness.check.oracle import reference
 from harness.contract.problem import InvalidPositionsError, Problem
 from harness.contract.protocol import UnavailableError
-from implementations._shared.warp_cells import Grid
-from implementations._shared.warp_loss import TILE, compute_loss, partial_sum_count
-from implementations._shared.warp_spline import spline_scale
 from implementations.warp_adjoint.implementation import WarpAdjoint
 
 PAIR = np.array([[2.0, 2.0], [2.5, 2.0]])
