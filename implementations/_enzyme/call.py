@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ SOURCES = Path(__file__).resolve().parent.parent
 
 MESSAGE_LENGTH = 2000
 """Characters kept of an error: Enzyme prints the function it is about after it."""
+
+_ERROR = re.compile(r"(?:^|: )(?:fatal )?error: ", re.MULTILINE)
+"""How clang and Enzyme begin one: "file:line:column: error: ..."; names with "error" in them are none."""
 
 _LEVELS = {
     "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
@@ -93,6 +97,6 @@ def compiler_errors() -> Iterator[None]:
             os.close(standard_error)
             captured.seek(0)
             text = captured.read().decode(errors="replace")
-            if "error" in text.lower():
+            if _ERROR.search(text):
                 raise RuntimeError(f"compiling for Enzyme failed: {text[:MESSAGE_LENGTH]}")
             sys.stderr.write(text)

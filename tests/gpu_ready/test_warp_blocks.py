@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import warp as wp
-from implementations._shared.warp_loss import TILE
 
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
+from implementations._warp.loss import TILE
 from implementations.warp_adjoint.implementation import WarpAdjoint
 from implementations.warp_autodiff.implementation import WarpAutodiff
 
