@@ -32,9 +32,9 @@ def built(name: str, n: int) -> tuple[Implementation, Array, dict[str, int | Non
     try:
         row = registry.load(name)
         case = Case(implementation=name, scenario="published", n=n)
-        support = row.supports(case)
-        if support.reason is not None:
-            pytest.skip(support.reason)
+        unsupported = row.unsupported(case)
+        if unsupported is not None:
+            pytest.skip(unsupported)
         implementation = row(Problem.of_size(n), reference(n).positions, "cpu", "float64")
     except (UnavailableError, ImportError) as error:
         pytest.skip(str(error))
@@ -45,7 +45,7 @@ def built(name: str, n: int) -> tuple[Implementation, Array, dict[str, int | Non
     counts = {
         "true_pairs": result.true_pairs,
         "pair_slots": result.pair_slots,
-        "search_slots": implementation.search_slots(x),
+        "search_slots": result.search_slots,
         "capacity": implementation.capacity,
     }
     return implementation, x, counts

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from harness.contract.protocol import Description, Implementation
+from harness.contract.protocol import Counted, Description, Implementation, mismatch
 
 
 class KDTree(Implementation):
@@ -13,9 +13,11 @@ class KDTree(Implementation):
     )  # fmt: skip
 
     def __init__(self, problem, positions, device, dtype):
-        self.problem, self.dtype = problem, np.dtype(dtype)
+        self.problem, self.shape, self.dtype = problem, positions.shape, np.dtype(dtype)
 
     def _pairs(self, x):
+        if not isinstance(x, np.ndarray) or (x.dtype, x.shape) != (self.dtype, self.shape):
+            raise mismatch(f"{type(x).__name__} {np.shape(x)}", f"{self.dtype} {self.shape}")
         self.problem.require_valid(x)
         length = self.problem.box_length
         wrapped = x.astype(np.float64) % length % length  # twice: a tiny negative coordinate rounds up to L
@@ -40,11 +42,9 @@ class KDTree(Implementation):
         pull = (2 * p.mass * (e[i] + e[j]) * slope / np.where(r > 0, r, 1))[:, None] * d
         return np.stack([np.bincount(i, c, len(x)) - np.bincount(j, c, len(x)) for c in pull.T], 1, dtype=self.dtype)
 
-    def true_pairs(self, x):
-        return 2 * len(self._pairs(x)[0])
-
-    def pair_slots(self, x):
-        return len(self._pairs(x)[0])
+    def counts(self, x):
+        pairs = len(self._pairs(x)[0])
+        return Counted(true_pairs=2 * pairs, pair_slots=pairs)
 
     def expected_pair_slots(self, counts):
         return counts.true_pairs // 2

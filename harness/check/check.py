@@ -16,7 +16,7 @@ from harness.check import hints, judgement
 from harness.check.outcomes import outcome_of, reason_of
 from harness.check.reference import Reference
 from harness.contract.problem import FloatArray, InvalidPositionsError
-from harness.contract.protocol import Array, Case, Dtype, Implementation
+from harness.contract.protocol import Array, Case, Counted, Dtype, Implementation
 from harness.contract.records import Outcome, Result
 
 PERMUTATIONS = 4
@@ -205,21 +205,19 @@ def _judge(
     ordered[order] = slopes
     difference = None
     if counted is None:
-        x = built.to_device(reference.positions)
-        pairs, slots = built.true_pairs(x), built.pair_slots(x)
+        counts = built.counts(built.to_device(reference.positions))
         expected_slots = built.expected_pair_slots(reference.counts)
         if dtype == "float64":
             difference = _finite_difference(built, reference, slopes)
     else:
-        pairs, slots = counted.true_pairs or 0, counted.pair_slots or 0
-        expected_slots = slots
+        counts = Counted(counted.true_pairs or 0, counted.pair_slots or 0, counted.search_slots or 0)
+        expected_slots = counts.pair_slots
     result = judgement.judge(
         reference,
         dtype,
         loss=values,
         gradient=ordered,
-        true_pairs=pairs,
-        pair_slots=slots,
+        counts=counts,
         expected_pair_slots=expected_slots,
         fd_diff=difference,
     )

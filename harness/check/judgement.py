@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from harness.check.reference import Reference
 from harness.contract.problem import FloatArray, Problem
-from harness.contract.protocol import Dtype
+from harness.contract.protocol import Counted, Dtype
 from harness.contract.records import Result, Worst
 
 FLOAT64_TOLERANCE = 1e-12
@@ -35,8 +35,7 @@ def judge(
     *,
     loss: object,
     gradient: object,
-    true_pairs: int,
-    pair_slots: int,
+    counts: Counted,
     expected_pair_slots: int,
     fd_diff: float | None = None,
 ) -> Result:
@@ -47,7 +46,7 @@ def judge(
         dtype: what was asked for.
         loss: NumPy scalar or 0-d array.
         gradient: (N, 2) NumPy array.
-        true_pairs, pair_slots: the row's counts.
+        counts: the row's.
         expected_pair_slots: its formula on the oracle's counts.
         fd_diff: see `finite_difference`; None where it was not taken.
 
@@ -58,7 +57,8 @@ def judge(
     if wrong is not None:
         return wrong
     result = _figures(reference, float(np.asarray(loss)), np.asarray(gradient, np.float64))
-    result.true_pairs, result.pair_slots, result.fd_diff = true_pairs, pair_slots, _finite(fd_diff)
+    result.true_pairs, result.pair_slots, result.search_slots = counts
+    result.fd_diff = _finite(fd_diff)
     complaints = list(_complaints(reference, dtype, result, fd_diff, expected_pair_slots))
     if complaints:
         result.outcome, result.reason = "disagrees", "; ".join(complaints)

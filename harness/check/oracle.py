@@ -142,29 +142,22 @@ def _scatter(index: npt.NDArray[np.int64], values: FloatArray, n: int) -> FloatA
 
 def _counts(problem: Problem, positions: FloatArray, true_pairs: int) -> Counts:
     """Occupancies follow the cells of the positions' own precision, so that they are exact in float32 too."""
-    n = len(positions)
-    occupancy = _occupancy(problem, positions, 1)
-    fine = _occupancy(problem, positions, 2)
+    nc = problem.cells_per_side(len(positions))
+    cells = problem.cell_coordinates(positions, nc)
+    occupancy = np.bincount(cells[:, 0] + nc * cells[:, 1], minlength=nc * nc).reshape(nc, nc)
     return Counts(
-        n=n,
+        n=len(positions),
         true_pairs=true_pairs,
-        cells_per_side=len(occupancy),
+        cells_per_side=nc,
         max_occupancy=int(occupancy.max(initial=0)),
-        stencil_pairs=_stencil_pairs(occupancy, 1),
-        fine_stencil_pairs=_stencil_pairs(fine, 2),
+        stencil_pairs=_stencil_pairs(occupancy),
     )
 
 
-def _occupancy(problem: Problem, positions: FloatArray, subdivision: int) -> npt.NDArray[np.int64]:
-    nc = problem.cells_per_side(len(positions), subdivision)
-    cells = problem.cell_coordinates(positions, nc)
-    return np.bincount(cells[:, 0] + nc * cells[:, 1], minlength=nc * nc).reshape(nc, nc)
-
-
-def _stencil_pairs(occupancy: npt.NDArray[np.int64], reach: int) -> int:
-    """Ordered pairs, self included, over cells at most `reach` apart on each axis; each distinct cell once."""
+def _stencil_pairs(occupancy: npt.NDArray[np.int64]) -> int:
+    """Ordered pairs, self included, over cells at most one apart on each axis; each distinct cell once."""
     nc = len(occupancy)
-    offsets = range(-reach, reach + 1) if nc > 2 * reach else range(nc)
+    offsets = range(-1, 2) if nc >= 3 else range(nc)
     around = sum(np.roll(occupancy, (dy, dx), (0, 1)) for dy in offsets for dx in offsets)
     return int(np.sum(occupancy * around))
 

@@ -51,9 +51,7 @@ def refused(name: str, problem: Problem, positions: FloatArray, reason: str) -> 
         gradient=np.zeros((0, 2)),
         density=np.zeros(0),
         gradient_scale=0.0,
-        counts=Counts(
-            n=len(positions), true_pairs=0, cells_per_side=0, max_occupancy=0, stencil_pairs=0, fine_stencil_pairs=0
-        ),
+        counts=Counts(n=len(positions), true_pairs=0, cells_per_side=0, max_occupancy=0, stencil_pairs=0),
         boundary_pairs=0,
     )
 

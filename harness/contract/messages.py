@@ -29,5 +29,4 @@ class Message(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     phase: str | None = None
     description: Description | None = None
-    expected: tuple[str, ...] | None = None
     result: Result | None = None

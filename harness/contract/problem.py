@@ -69,22 +69,20 @@ class Problem:
         """sigma = 10 / (7 pi h^2), which makes W integrate to one over the plane."""
         return 10.0 / (7.0 * math.pi * self.smoothing_length**2)
 
-    def cells_per_side(self, n: int, subdivision: int = 1) -> int:
-        """Cells along one side of the cell list: as many as fit with a width of at least cutoff / subdivision.
+    def cells_per_side(self, n: int) -> int:
+        """Cells along one side of the cell list: as many as fit with a width of at least the cutoff.
 
-        Never more than subdivision * ceil(sqrt(n)) (at least 3 * subdivision), so that a huge and nearly empty box
-        costs memory of the order of n. A ratio that falls short of a whole number by rounding alone counts as that
-        number.
+        Never more than ceil(sqrt(n)) (at least 3), so that a huge and nearly empty box costs memory of the order of
+        n. A ratio that falls short of a whole number by rounding alone counts as that number.
 
         Args:
             n: number of particles.
-            subdivision: cells per cutoff; the stencil then reaches `subdivision` cells to each side.
 
         Returns:
-            nc >= 1. With fewer than 2 * subdivision + 1 cells a stencil visits each distinct cell once.
+            nc >= 1. With fewer than 3 cells a stencil visits each distinct cell once.
         """
-        fitting = self.box_length / self.cutoff * subdivision * (1.0 + 4.0 * np.finfo(np.float64).eps)
-        most = subdivision * max(3, math.isqrt(max(n - 1, 0)) + 1)
+        fitting = self.box_length / self.cutoff * (1.0 + 4.0 * np.finfo(np.float64).eps)
+        most = max(3, math.isqrt(max(n - 1, 0)) + 1)
         return max(1, math.floor(min(fitting, most)))
 
     def cell_coordinates(self, positions: FloatArray, cells_per_side: int) -> npt.NDArray[np.int64]:
@@ -109,13 +107,40 @@ class Problem:
         """Coordinates of this magnitude or more are refused: one unit in the last place spans the whole box."""
         return self.box_length / float(np.finfo(np.dtype(dtype)).eps)
 
+    def require_representable(self, dtype: npt.DTypeLike) -> None:
+        """Refuse parameters with which a row would compute zeros or infinities out of right positions.
+
+        Rows form the fifth power of h, the square of L and that of a density, and their inverses, in the positions'
+        precision. Within these limits all of them, a million of them added up, are normal numbers.
+
+        Args:
+            dtype: precision of the positions.
+
+        Raises:
+            ValueError: naming the parameter, its value and the limits.
+        """
+        name, largest = np.dtype(dtype).name, float(np.finfo(np.dtype(dtype)).max)
+        for what, value, root in (
+            ("smoothing_length", self.smoothing_length, 6),
+            ("box_length", self.box_length, 3),
+            ("mass * kernel_normalisation", self.mass * self.kernel_normalisation, 3),
+            ("rest_density", max(abs(self.rest_density), 1.0), 3),  # any small one will do
+        ):
+            limit = largest ** (1.0 / root)
+            if not 1.0 / limit <= value <= limit:
+                raise ValueError(
+                    f"{what} is {value:.3g}; in {name} it must lie between {1.0 / limit:.2g} and {limit:.2g}: choose "
+                    "units of length and mass in which smoothing_length and rest_density are near 1"
+                )
+
     def require_valid(self, positions: FloatArray) -> None:
-        """Refuse positions that have no place in the box.
+        """Refuse positions that have no place in the box, and a box that their precision cannot hold.
 
         Args:
             positions: (N, 2) floating point, any finite coordinate (periodic).
 
         Raises:
+            ValueError: see `require_representable`.
             InvalidPositionsError: wrong shape or dtype; or a coordinate is NaN, infinite, or at least
                 `coordinate_limit`; the first such row is named.
         """
@@ -123,6 +148,7 @@ class Problem:
             raise InvalidPositionsError(f"positions have shape {positions.shape}; expected (N, 2)")
         if positions.dtype not in (np.float32, np.float64):
             raise InvalidPositionsError(f"positions have dtype {positions.dtype}; expected float32 or float64")
+        self.require_representable(positions.dtype)
         limit = self.coordinate_limit(positions.dtype)
         bad = np.flatnonzero(~(np.abs(positions) < limit).all(axis=1))
         if bad.size:

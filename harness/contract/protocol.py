@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import msgspec
 import numpy as np
@@ -38,18 +38,20 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         title: the name in tables, for instance "JAX padded neighbour list (jax-md)".
-        framework: who runs the computation.
+        framework: who runs the computation, for instance "JAX"; a short name to group tables by.
         neighbours: how neighbours are found.
         adjoint: how the gradient is obtained.
         pair_slots: the formula of `Implementation.expected_pair_slots` in words.
         devices, dtypes: what it can run on.
         multithreaded: whether it can use more than one core on the CPU.
         fast_math: flags that may change values ("none" if there are none).
-        read_backs: scalars read back from the device in one call of `loss` or `grad`.
         options: keyword options of the constructor with their defaults.
         packages: distributions whose versions decide its speed.
-        forward_sources, adjoint_sources: files, relative to `implementations/`, that hold the forward pass and the
-            adjoint; their code lines are counted. Without any: forward.py and adjoint.py of the row's own folder.
+        derived_from: the one row whose modules it imports; that one is derived from none.
+        forward_sources: files, relative to `implementations/`, that hold the forward pass; their code lines are
+            counted. Without any: the row's own forward.py.
+        adjoint_sources: the same for a derivative written by hand. Without any: the row's own adjoint.py; a row that
+            has none leaves the derivative to its framework, and nothing is counted.
     """
 
     title: str
@@ -61,9 +63,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     dtypes: tuple[Dtype, ...] = ("float64", "float32")
     multithreaded: bool = False
     fast_math: str = "none"
-    read_backs: str = "one status"
     options: dict[str, float] = {}
     packages: tuple[str, ...] = ("numpy",)
+    derived_from: str | None = None
     forward_sources: tuple[str, ...] = ()
     adjoint_sources: tuple[str, ...] = ()
 
@@ -80,13 +82,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, float] = {}
 
 
-class Support(msgspec.Struct, frozen=True):
-    """Answer of `supports`: a reason means no; `expected` are outcomes besides ok that surprise nobody."""
-
-    reason: str | None = None
-    expected: tuple[str, ...] = ()
-
-
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Independent counts of one input, from the oracle, for `Implementation.expected_pair_slots`.
 
@@ -96,7 +91,6 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         cells_per_side: cells of width >= 2h along one side.
         max_occupancy: particles in the fullest of those cells.
         stencil_pairs: ordered pairs, self included, over the (up to) 3x3 cells around each particle.
-        fine_stencil_pairs: the same with cells of width >= h and (up to) 5x5 of them.
     """
 
     n: int
@@ -104,7 +98,20 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     cells_per_side: int
     max_occupancy: int
     stencil_pairs: int
-    fine_stencil_pairs: int
+
+
+class Counted(NamedTuple):
+    """What a row counted on one input, through the cells or the list that its `loss` uses.
+
+    Attributes:
+        true_pairs: ordered pairs i != j with r < 2h.
+        pair_slots: slots W is evaluated on, masked or not, in one forward pass.
+        search_slots: candidate distances computed only to find those slots; 0 where the slots are walked directly.
+    """
+
+    true_pairs: int
+    pair_slots: int
+    search_slots: int = 0
 
 
 class Implementation(ABC):
@@ -154,7 +161,7 @@ class Implementation(ABC):
         Raises:
             InvalidPositionsError: a position is not finite.
             CapacityOverflowError: x is too crowded to hold.
-            ValueError: x has another shape or dtype, or lies on another device than built for.
+            ValueError: x has another shape or dtype, or lies on another device than built for (`mismatch`).
         """
 
     @abstractmethod
@@ -162,33 +169,23 @@ class Implementation(ABC):
         """dL/dx, (N, 2) in the order of x, of the dtype on the device. Raises as `loss`."""
 
     @abstractmethod
-    def true_pairs(self, x: Array) -> int:
-        """Ordered pairs i != j with r < 2h, counted through the cells or the list that `loss` uses. Not timed."""
-
-    @abstractmethod
-    def pair_slots(self, x: Array) -> int:
-        """Slots W is evaluated on, masked or not, in one forward pass. Not timed."""
-
-    def search_slots(self, x: Array) -> int:
-        """Candidate distances computed only to find those slots, not timed; 0 where the slots are walked directly."""
-        return 0
+    def counts(self, x: Array) -> Counted:
+        """Count pairs and slots through the cells or the list that `loss` uses. Not timed. Raises as `loss`."""
 
     @abstractmethod
     def expected_pair_slots(self, counts: Counts) -> int:
         """What `pair_slots` must be for the example positions, from the oracle's counts alone: the stated formula."""
 
     @classmethod
-    def supports(cls, case: Case) -> Support:
-        """Whether this case can run; override for limits of size, and start from super's answer."""
+    def unsupported(cls, case: Case) -> str | None:
+        """Why this case cannot run, None if it can; override for limits of size, and start from super's answer."""
         d = cls.description
         if case.device not in d.devices:
-            return Support(f"runs on {', '.join(d.devices)} only")
+            return f"runs on {', '.join(d.devices)} only"
         if case.dtype not in d.dtypes:
-            return Support(f"computes in {', '.join(d.dtypes)} only")
+            return f"computes in {', '.join(d.dtypes)} only"
         unknown = sorted(set(case.options) - set(d.options))
-        if unknown:
-            return Support(f"has no option {', '.join(unknown)}")
-        return Support()
+        return f"has no option {', '.join(unknown)}" if unknown else None
 
     def compile_forward(self, x: Array) -> None:
         """Everything `loss(x)` needs compiled, ahead of time where the framework can. Default: call it once."""
@@ -219,6 +216,11 @@ class Implementation(ABC):
     def peak_device_bytes(self) -> int | None:
         """Peak memory the framework allocated on an accelerator; None on CPU or where it does not tell."""
         return None
+
+
+def mismatch(given: str, built_for: str) -> ValueError:
+    """What `loss`, `grad` and `counts` raise for an array of another type, shape, dtype or device than built for."""
+    return ValueError(f"positions are {given}; this row was built for {built_for}")
 
 
 def leaves(tree: Any) -> Iterator[Any]:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "implementations"
 MODULE = "implementation.py"
 _MEASURING = ("contract", "check", "run")
-_SHARED_FOLDERS = ("_shared", "segment_ops")
+_SHARED_FOLDERS = ("_jax", "_warp", "_enzyme", "segment_ops")
 
 
 class UnknownImplementationError(ValueError):
@@ -144,11 +144,16 @@ def _hashed(name_or_path: str) -> Iterable[Path]:
 
 
 def lines_of_code(name_or_path: str, description: Description) -> tuple[int | None, int | None]:
-    """Code lines of the forward pass and of the adjoint, without blank lines, comments and docstrings."""
-    row = row_name(name_or_path)
+    """Code lines of the forward pass and of a hand-written adjoint, without blank lines, comments and docstrings.
+
+    None for a module given by path, whose parts nobody has told apart. Where a framework derives the adjoint: 0.
+    """
+    if name_or_path.endswith(".py"):
+        return None, None
+    adjoint = f"{name_or_path}/adjoint.py"
     return (
-        _code_lines(description.forward_sources or (f"{row}/forward.py",)),
-        _code_lines(description.adjoint_sources or (f"{row}/adjoint.py",)),
+        _code_lines(description.forward_sources or (f"{name_or_path}/forward.py",)),
+        _code_lines(description.adjoint_sources or ((adjoint,) if (FOLDER / adjoint).is_file() else ())),
     )
 
 

@@ -106,35 +106,32 @@ class Runner:
     def _run(self, planned: Planned) -> Finished:
         foregone = self._foregone(planned)
         if foregone is not None:
-            return Finished(self._record(planned, *foregone, case_s=None))
+            return Finished(self._record(planned, foregone, case_s=None))
         self.on_phase(planned, "reference")
         with self._evaluating:
             references = self._reference(planned.case)
         if isinstance(references, str):
-            return Finished(self._record(planned, Result(outcome="error", reason=references), (), case_s=None))
+            return Finished(self._record(planned, Result(outcome="error", reason=references), case_s=None))
         start = time.monotonic()
-        result, expected, gradient = self._supervised(planned, references)
-        if result.reason == DEADLINE_OVER:
-            expected = ("skipped",)
-        record = self._record(planned, result, expected, time.monotonic() - start)
+        result, gradient = self._supervised(planned, references)
+        record = self._record(planned, result, time.monotonic() - start)
         self._note(record)
         if result.outcome == "error" and result.description is None:
             self._unloadable[record.implementation] = result
         return Finished(record, gradient)
 
-    def _foregone(self, planned: Planned) -> tuple[Result, tuple[str, ...]] | None:
-        """What becomes of a case without a process of its own, and the outcomes its row declared; None if it is run."""
+    def _foregone(self, planned: Planned) -> Result | None:
+        """What becomes of a case without a process of its own; None if it is run."""
         name = registry.row_name(planned.case.implementation)
         if name in self._unloadable:
-            return self._unloadable[name], ()
+            return self._unloadable[name]
         stopped, hung = self._stopped.get((series(planned.case), planned.round)), self._hung.get(name)
         before = stopped or hung
         if before is not None and self.settings.skip_larger:
             where = f"N = {before.n:,}" if stopped else before.case_id
-            skipped = Result(outcome="skipped", reason=f"{before.outcome} at {where}")
-            return skipped, ("skipped",) if before.is_expected else ()
+            return Result(outcome="skipped", reason=f"{before.outcome} at {where}")
         if time.monotonic() > self._deadline:
-            return Result(outcome="skipped", reason=DEADLINE_OVER), ("skipped",)
+            return Result(outcome="skipped", reason=DEADLINE_OVER)
         return None
 
     def _note(self, record: Record) -> None:
@@ -144,8 +141,8 @@ class Runner:
         if record.outcome == "timeout" and self.settings.budget_s is None:
             self._hung[record.implementation] = record
 
-    def _supervised(self, planned: Planned, references: Path) -> tuple[Result, tuple[str, ...], FloatArray | None]:
-        """The worker's result, the outcomes its row declared, and its gradient."""
+    def _supervised(self, planned: Planned, references: Path) -> tuple[Result, FloatArray | None]:
+        """The worker's result, and its gradient where asked for."""
         case, heard = planned.case, _Heard()
 
         def on_line(line: bytes) -> None:
@@ -181,7 +178,7 @@ class Runner:
         gradient = None
         if self.settings.gradients and heard.result is not None and result.outcome == "ok":
             gradient = _gradient(ended.channel)
-        return result, heard.expected, gradient
+        return result, gradient
 
     def _limit_s(self) -> float:
         """What one case may take, the run's own end in view."""
@@ -238,7 +235,7 @@ class Runner:
             return str(self.environment["processor"])
         return str(self.environment["cuda_devices"][0]["name"])
 
-    def _record(self, planned: Planned, result: Result, expected: tuple[str, ...], case_s: float | None) -> Record:
+    def _record(self, planned: Planned, result: Result, case_s: float | None) -> Record:
         case = planned.case
         description = result.description
         lines = registry.lines_of_code(case.implementation, description) if description else (None, None)
@@ -259,7 +256,7 @@ class Runner:
             threads=case.threads,
             options=case.options,
             fast_math=description.fast_math if description else None,
-            expected=list(expected),
+            expected=["skipped"] if result.reason == DEADLINE_OVER else [],
             case_s=case_s,
             lines_forward=lines[0],
             lines_adjoint=lines[1],
@@ -274,7 +271,6 @@ class _Heard:
     def __init__(self) -> None:
         self.phase = "start"
         self.description: Description | None = None
-        self.expected: tuple[str, ...] = ()
         self.result: Result | None = None
         self.garbled: str | None = None
 
@@ -289,7 +285,6 @@ class _Heard:
             return False
         self.phase = message.phase or self.phase
         self.description = message.description or self.description
-        self.expected = message.expected or self.expected
         self.result = message.result
         return True
 

@@ -32,7 +32,6 @@ from harness.contract import registry
 from harness.contract.messages import Message, Request
 from harness.contract.problem import FloatArray
 from harness.contract.protocol import (
-    Array,
     Case,
     Implementation,
 )
@@ -71,10 +70,9 @@ class Worker:
         self._send(phase="import")
         row = registry.load(self.case.implementation)
         self._send(description=row.description)
-        support = row.supports(self.case)
-        if support.reason is not None:
-            return Result(outcome="unsupported", reason=support.reason)
-        self._send(expected=support.expected)
+        unsupported = row.unsupported(self.case)
+        if unsupported is not None:
+            return Result(outcome="unsupported", reason=unsupported)
         references = load(Path(self.request.references))
         if len(references) == 1:
             return self._single(row, references[0])
@@ -83,13 +81,13 @@ class Worker:
     def _single(self, row: type[Implementation], reference: Reference) -> Result:
         """The only input of a scenario: check it, then time it where asked."""
         level, driver_level = memory.resident_bytes(), memory.cuda_used_bytes()
-        built, x, seconds = self._built(row, reference)
+        built, timed = self._built(row, reference)
         self._send(phase="check")
         result, self.gradient = checked(built, reference, self.case)
-        result.search_slots, result.capacity = built.search_slots(x), built.capacity
+        result.capacity = built.capacity
         result.reallocations, result.recompilations = built.reallocations, built.recompilations
         if self.request.budget_s is not None:
-            result.build_s, result.compile_forward_s, result.compile_gradient_s = seconds
+            result.build_s, result.compile_forward_s, result.compile_gradient_s = timed
             self._time(built, reference, result, level)
         if self.case.device == "cuda" and driver_level is not None:
             result.driver_device_bytes = max(0, (memory.cuda_used_bytes() or 0) - driver_level)
@@ -98,8 +96,8 @@ class Worker:
 
     def _built(
         self, row: type[Implementation], reference: Reference
-    ) -> tuple[Implementation, Array, tuple[float, float, float]]:
-        """The row and its positions on the device, and the seconds of build, forward and gradient compilation."""
+    ) -> tuple[Implementation, tuple[float, float, float]]:
+        """The row, and the seconds of build, forward and gradient compilation."""
         self._send(phase="build")
         start = time.perf_counter()
         built = build(row, reference, self.case)
@@ -109,7 +107,7 @@ class Worker:
         self._send(phase="compile")
         forward_s = seconds(lambda: built.compile_forward(x))
         gradient_s = seconds(lambda: built.compile_gradient(x))
-        return built, x, (build_s, forward_s, gradient_s)
+        return built, (build_s, forward_s, gradient_s)
 
     def _time(self, built: Implementation, reference: Reference, result: Result, level: int) -> None:
         """Time forward and gradient on permuted copies of the positions, then check once more.

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from harness.contract.problem import Problem
-from implementations._shared.jax_cells import add_slot, build_cells, pair_kernel
-from implementations._shared.jax_spline import sum_of_squares
+from implementations._jax.cells import add_slot, build_cells, pair_kernel
+from implementations._jax.spline import sum_of_squares
 
 
 def loss(problem: Problem, capacity: int, x: jax.Array) -> jax.Array:

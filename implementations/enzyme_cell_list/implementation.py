@@ -1,17 +1,26 @@
-"""Row `enzyme_cell_list`: glue."""
+"""The padded cell list through Enzyme's MLIR passes, as Reactant.jl uses them.
+
+JAX sees one opaque primitive, the traced loss, sort included. Its reverse rule calls Enzyme again for the adjoint,
+which comes back as StableHLO and is compiled by XLA together with the rest.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
+import jax
+from enzyme_ad.jax import enzyme_jax_ir
+from typing_extensions import override
+
 from harness.contract.protocol import Description
-from implementations._shared.jax_cell_row import CellListImplementation
-from implementations._shared.jax_support import Traceable
-from implementations.enzyme_cell_list.adjoint import gradient, loss
+from implementations._jax.cell_row import CellListImplementation
+from implementations._jax.cells import build_cells
+from implementations._jax.row import Traceable, status_of
+from implementations.enzyme_cell_list import forward
 
 
 class EnzymeCellList(CellListImplementation):
-    """Padded cell list, Enzyme as Reactant.jl uses it."""
+    """Padded cell list, differentiated on StableHLO."""
 
     description = Description(
         title="Enzyme padded cell list (MLIR, the route of Reactant)",
@@ -22,13 +31,15 @@ class EnzymeCellList(CellListImplementation):
         devices=("cpu", "cuda"),
         multithreaded=True,
         packages=("enzyme-ad", "jax", "jaxlib"),
-        forward_sources=("_shared/jax_cells.py", "_shared/jax_spline.py", "enzyme_cell_list/forward.py"),
+        forward_sources=("_jax/box.py", "_jax/cells.py", "_jax/spline.py", "enzyme_cell_list/forward.py"),
     )
 
+    @override
     def loss_function(self) -> Traceable:
-        """See `JaxImplementation.loss_function`."""
-        return partial(loss, self.problem, self.capacity)
+        through_enzyme = enzyme_jax_ir(argv=())(partial(forward.loss, self.problem, self.capacity))
 
-    def grad_function(self) -> Traceable:
-        """See `JaxImplementation.grad_function`."""
-        return partial(gradient, self.problem, self.capacity)
+        def loss(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            # the status stays outside: Enzyme differentiates every output, and an integer one has no derivative
+            return through_enzyme(x), status_of(self.problem, x, build_cells(self.problem, x).occupancy)
+
+        return loss

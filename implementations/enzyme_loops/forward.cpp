@@ -1,5 +1,5 @@
-// Loss of all particles; the loops stand in _shared/enzyme_pipeline.h.
-#include "_shared/enzyme_pipeline.h"
+// Loss of all particles; the loops stand in _enzyme/pipeline.h.
+#include "_enzyme/pipeline.h"
 
 template <typename Real, std::size_t N>
 void loss(enzyme::tensor<Real>& loss, enzyme::tensor<std::int32_t>& status, const enzyme::tensor<Real, N, 2>& positions,

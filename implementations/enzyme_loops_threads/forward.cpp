@@ -1,5 +1,5 @@
-// Loss of a range of slots; the loops stand in _shared/enzyme_pipeline.h.
-#include "_shared/enzyme_pipeline.h"
+// Loss of a range of slots; the loops stand in _enzyme/pipeline.h.
+#include "_enzyme/pipeline.h"
 
 // Every range sorts all positions: the sort is a small part of the work, and so threads share nothing.
 template <typename Real, std::size_t N>

@@ -1,5 +1,3 @@
-"""Row `enzyme_loops_threads`: enzyme_loops with the outer loop shared among threads."""
-
 from __future__ import annotations
 
 import os
@@ -10,17 +8,17 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from harness.contract.problem import FloatArray, Problem
 from harness.contract.protocol import Description, Device, Dtype
-from implementations._shared.enzyme_call import EnzymeImplementation, compiler_errors
-from implementations._shared.jax_support import INVALID_POSITIONS, FunctionName, Traceable
-from implementations.enzyme_loops_threads.adjoint import gradient
-from implementations.enzyme_loops_threads.forward import loss
+from implementations._enzyme.call import compiler_errors
+from implementations._enzyme.row import EnzymeImplementation
+from implementations._jax.row import INVALID_POSITIONS, FunctionName
 
 
 class EnzymeLoopsThreads(EnzymeImplementation):
-    """One call of the compiled function per thread and range of slots; their losses or gradients are added.
+    """enzyme_loops, called once per thread and range of slots; their losses or gradients are added.
 
     The ranges are separate calls from Python's threads: XLA runs the calls inside one jitted function one by one.
 
@@ -30,7 +28,7 @@ class EnzymeLoopsThreads(EnzymeImplementation):
 
     description: ClassVar[Description] = Description(
         title="Enzyme loops, threads (C++ via enzyme-ad)",
-        framework="Enzyme on C++, called from JAX (not the study's Enzyme.jl)",
+        framework="Enzyme",
         neighbours="counting sort into cells, data-dependent runs of slots; every thread sorts",
         adjoint="Enzyme, on the whole pipeline of each range of slots; the ranges' gradients are added",
         pair_slots="ordered pairs over the (up to) 3x3 cells, self included",
@@ -39,29 +37,24 @@ class EnzymeLoopsThreads(EnzymeImplementation):
         packages=("enzyme-ad", "jax", "jaxlib", "numpy"),
         forward_sources=(
             "enzyme_loops_threads/forward.cpp",
-            "_shared/enzyme_cells.h",
-            "_shared/enzyme_density.h",
-            "_shared/enzyme_pipeline.h",
+            "_enzyme/cells.h",
+            "_enzyme/density.h",
+            "_enzyme/pipeline.h",
         ),
-        adjoint_sources=("enzyme_loops_threads/adjoint.cpp", "_shared/enzyme_adjoint.h"),
     )
+    forward_source = "enzyme_loops_threads/forward.cpp"
+    gradient_source = "enzyme_loops_threads/gradient.cpp"
 
+    @override
     def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         super().__init__(problem, positions, device, dtype)
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = len(os.sched_getaffinity(0))
         bounds = np.linspace(0, self.n, threads + 1).astype(np.int32)
         self.ranges = [jax.device_put(bounds[i : i + 2], self.device) for i in range(threads)]
         self._executor = ThreadPoolExecutor(threads)
         self._sums: dict[FunctionName, jax.stages.Compiled] = {}
 
-    def loss_function(self) -> Traceable:
-        """See `JaxImplementation`; takes a range of slots as well."""
-        return partial(loss, parameters=self.parameters)
-
-    def grad_function(self) -> Traceable:
-        """See `JaxImplementation`; takes a range of slots as well."""
-        return partial(gradient, parameters=self.parameters)
-
+    @override
     def _call(self, name: FunctionName, x: jax.Array) -> jax.Array:
         if self.n == 0:
             return super()._call(name, x)
@@ -71,6 +64,7 @@ class EnzymeLoopsThreads(EnzymeImplementation):
             self.problem.require_valid(self.to_numpy(x))
         return self._sums[name](*values)
 
+    @override
     def _executable(self, name: FunctionName) -> jax.stages.Compiled:
         if self.n == 0:
             return super()._executable(name)

@@ -1,7 +1,7 @@
 // Cell ids, counting sort, gather and density pass.
 //
 //   e_k = rho_k - rho_0,   loss = sum_k e_k^2
-#include "_shared/enzyme_density.h"
+#include "_enzyme/density.h"
 
 // Builds the cells and fills excess, (n,), with e of every slot.
 template <typename Real>

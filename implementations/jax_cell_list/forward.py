@@ -8,9 +8,9 @@ from __future__ import annotations
 import jax
 
 from harness.contract.problem import Problem
-from implementations._shared.jax_cells import build_cells, residuals
-from implementations._shared.jax_spline import sum_of_squares
-from implementations._shared.jax_support import status_of
+from implementations._jax.cells import build_cells, residuals
+from implementations._jax.row import status_of
+from implementations._jax.spline import sum_of_squares
 
 
 def loss(problem: Problem, capacity: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,13 +1,12 @@
-"""Row `jax_cell_list`: glue."""
-
 from __future__ import annotations
 
 from functools import partial
 
+from typing_extensions import override
+
 from harness.contract.protocol import Description
-from implementations._shared.jax_cell_row import CellListImplementation
-from implementations._shared.jax_support import Traceable
-from implementations.jax_cell_list.adjoint import gradient
+from implementations._jax.cell_row import CellListImplementation
+from implementations._jax.row import Traceable
 from implementations.jax_cell_list.forward import loss
 
 
@@ -23,13 +22,9 @@ class JaxCellList(CellListImplementation):
         devices=("cpu", "cuda"),
         multithreaded=True,
         packages=("jax", "jaxlib"),
-        forward_sources=("_shared/jax_cells.py", "_shared/jax_spline.py", "jax_cell_list/forward.py"),
+        forward_sources=("_jax/box.py", "_jax/cells.py", "_jax/spline.py", "jax_cell_list/forward.py"),
     )
 
+    @override
     def loss_function(self) -> Traceable:
-        """See `JaxImplementation.loss_function`."""
         return partial(loss, self.problem, self.capacity)
-
-    def grad_function(self) -> Traceable:
-        """See `JaxImplementation.grad_function`."""
-        return partial(gradient, self.problem, self.capacity)

@@ -1,6 +1,7 @@
 """The adjoint as a second gather over the same cells.
 
     dL/dx_i = sum_j 2 m (e_i + e_j) W'(r_ij)/r_ij (x_i - x_j),   e = rho - rho_0
+    W'(r)   = sigma / h (3 u^2 - 3 t^2 / 4),   with u and t of `spline`
 
 Both ends of a pair add to it, so each particle collects its own sum and nothing is scattered. XLA fuses a loop with
 one output into a single vectorised pass, but splits one with two outputs into a pass per intermediate: one loop for
@@ -15,8 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from harness.contract.problem import Problem
-from implementations._shared.jax_cells import separation, sort_by, sum_over_slots
-from implementations._shared.jax_spline import distance, spline_derivative
+from implementations._jax.box import distance
+from implementations._jax.cells import separation, sort_by, sum_over_slots
 from implementations.jax_cell_list_adjoint import forward
 
 
@@ -25,6 +26,14 @@ def loss(problem: Problem, capacity: int, x: jax.Array) -> tuple[jax.Array, jax.
     """`forward.loss` with `pullback` as its derivative: (loss, status) of (N, 2) positions."""
     value, _ = forward.loss(problem, capacity, x)
     return value
+
+
+def spline_derivative(problem: Problem, r: jax.Array) -> jax.Array:
+    """W'(r): r of any shape."""
+    q = r / problem.smoothing_length
+    t = jnp.maximum(2.0 - q, 0.0)
+    u = jnp.maximum(1.0 - q, 0.0)
+    return problem.kernel_normalisation / problem.smoothing_length * (3.0 * u**2 - 0.75 * t**2)
 
 
 def pullback(
@@ -54,8 +63,3 @@ def pullback(
 
 
 loss.defvjp(forward.loss, pullback)
-
-
-def gradient(problem: Problem, capacity: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(N, 2) gradient, and the status as `loss` returns it."""
-    return jax.grad(loss, argnums=2, has_aux=True)(problem, capacity, x)

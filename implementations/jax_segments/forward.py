@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jax_md import partition
 
 from harness.contract.problem import Problem
-from implementations._shared.jax_pair_list import pair_terms
-from implementations._shared.jax_spline import spline, sum_of_squares
-from implementations._shared.jax_support import status_of
+from implementations._jax.pair_list import pair_terms
+from implementations._jax.row import status_of
+from implementations._jax.spline import spline, sum_of_squares
 from implementations.segment_ops.jax_ops import segmented_sum
 
 

@@ -1,13 +1,12 @@
-"""Row `jax_segments`: glue."""
-
 from __future__ import annotations
 
 from functools import partial
 
+from typing_extensions import override
+
 from harness.contract.protocol import Description
-from implementations._shared.jax_pair_row import PairListImplementation
-from implementations._shared.jax_support import Traceable
-from implementations.jax_segments.adjoint import gradient
+from implementations._jax.pair_row import PairListImplementation
+from implementations._jax.row import Traceable
 from implementations.jax_segments.forward import loss
 
 
@@ -24,13 +23,9 @@ class JaxSegments(PairListImplementation):
         multithreaded=True,
         options={"capacity_multiplier": 1.25},
         packages=("jax", "jaxlib", "jax-md", "warp-lang"),
-        forward_sources=("_shared/jax_spline.py", "_shared/jax_pair_list.py", "jax_segments/forward.py"),
+        forward_sources=("_jax/box.py", "_jax/spline.py", "_jax/pair_list.py", "jax_segments/forward.py"),
     )
 
+    @override
     def loss_function(self) -> Traceable:
-        """See `JaxImplementation.loss_function`."""
         return partial(loss, self.problem, self._empty)
-
-    def grad_function(self) -> Traceable:
-        """See `JaxImplementation.grad_function`."""
-        return partial(gradient, self.problem, self._empty)

@@ -1,50 +1,46 @@
-"""Reverse pass: a second foreign call launches warp_adjoint's gathering adjoint kernel."""
+"""The derivative of the foreign call: another one, which launches warp_adjoint's gathering adjoint kernel.
+
+rho_i = sum_j m W(|x_i - x_j|)        loss = sum_i (rho_i - rho_0)^2
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
-import warp as wp
 
-from implementations._shared.warp_cells import REAL, VEC2, CellList, Grid
-from implementations._shared.warp_gather_adjoint import compute_gradient
-from implementations.jax_warp_adjoint import forward
+from implementations._jax.row import status_of
+from implementations._warp.launch import Grid
+from implementations.jax_warp_adjoint.launch import forward_call, gradient_call
 
 
-@functools.cache
-def _gradient_call(grid: Grid) -> Callable[..., tuple[jax.Array, ...]]:
-    n, real, vector = grid.particles, REAL[grid.dtype], VEC2[grid.dtype]
+class Saved(NamedTuple):
+    """What the adjoint needs: the arrays of a `CellList` and the residual in cell order."""
 
-    def launch(
-        cells: wp.array,
-        order: wp.array,
-        starts: wp.array,
-        xs: wp.array,
-        ys: wp.array,
-        status: wp.array,
-        residual: wp.array,
-        sorted_gradient: wp.array,
-        gradient: wp.array,
-    ) -> None:
-        cell_list = CellList(cells, order, starts, xs, ys, status)
-        compute_gradient(grid, cell_list, residual, sorted_gradient, gradient)
-
-    inputs = dict.fromkeys(("cells", "order", "starts"), int)
-    inputs |= {"xs": real, "ys": real, "status": int, "residual": real}
-    return forward.foreign_call(launch, inputs, {"sorted_gradient": (vector, n), "gradient": (vector, n)})
+    cells: jax.Array
+    order: jax.Array
+    starts: jax.Array
+    xs: jax.Array
+    ys: jax.Array
+    status: jax.Array
+    residual: jax.Array
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def loss(grid: Grid, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`forward.loss` with `pullback` as its derivative: (loss, status) of (N, 2) positions."""
-    value, _ = forward.loss(grid, x)
+    """Loss, a scalar of the grid's dtype, and status of (N, 2) positions, N > 0; its derivative is `pullback`."""
+    value, _ = forward(grid, x)
     return value
 
 
-def pullback(grid: Grid, saved: forward.Saved, cotangents: tuple[jax.Array, jax.Array]) -> tuple[jax.Array]:
+def forward(grid: Grid, x: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Saved]:
+    """(loss, status), and what the adjoint needs."""
+    *saved, _, value = forward_call(grid)(x)
+    return (value[0], status_of(grid.problem, x)), Saved(*saved)
+
+
+def pullback(grid: Grid, saved: Saved, cotangents: tuple[jax.Array, jax.Array]) -> tuple[jax.Array]:
     """Cotangent of the positions.
 
     Args:
@@ -55,13 +51,8 @@ def pullback(grid: Grid, saved: forward.Saved, cotangents: tuple[jax.Array, jax.
     Returns:
         (N, 2) in the order of the positions.
     """
-    _, gradient = _gradient_call(grid)(*saved)
+    _, gradient = gradient_call(grid)(*saved)
     return (cotangents[0] * gradient,)
 
 
-loss.defvjp(forward.loss, pullback)
-
-
-def gradient(grid: Grid, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(N, 2) gradient, and the status as `loss` returns it."""
-    return jax.grad(loss, argnums=1, has_aux=True)(grid, x)
+loss.defvjp(forward, pullback)

@@ -1,5 +1,3 @@
-"""Row `jax_warp_adjoint`: glue."""
-
 from __future__ import annotations
 
 from functools import partial
@@ -7,12 +5,14 @@ from typing import ClassVar
 
 import jax
 import warp as wp
+from typing_extensions import override
 
 from harness.contract.problem import FloatArray, Problem
-from harness.contract.protocol import Counts, Description, Device, Dtype
-from implementations._shared.jax_support import JaxImplementation, Traceable
-from implementations._shared.warp_cells import CellList, Grid, count_pairs
-from implementations.jax_warp_adjoint import adjoint, forward
+from harness.contract.protocol import Counted, Counts, Description, Device, Dtype
+from implementations._jax.row import JaxImplementation, Traceable
+from implementations._warp.counts import count
+from implementations._warp.launch import CellList, Grid
+from implementations.jax_warp_adjoint.adjoint import forward, loss
 
 
 class JaxWarpAdjoint(JaxImplementation):
@@ -27,55 +27,39 @@ class JaxWarpAdjoint(JaxImplementation):
         devices=("cpu", "cuda"),
         fast_math="CPU sums reassociated (-mreassociate -fno-signed-zeros)",
         packages=("jax", "jaxlib", "warp-lang"),
-        forward_sources=(
-            "_shared/warp_cells.py",
-            "_shared/warp_spline.py",
-            "_shared/warp_density.py",
-            "_shared/warp_loss.py",
-            "jax_warp_adjoint/forward.py",
-        ),
-        adjoint_sources=("_shared/warp_gather_adjoint.py", "jax_warp_adjoint/adjoint.py"),
+        derived_from="warp_adjoint",
+        forward_sources=("_warp/cells.py", "_warp/spline.py", "warp_adjoint/forward.py", "_warp/loss.py"),
+        adjoint_sources=("warp_adjoint/adjoint.py", "jax_warp_adjoint/adjoint.py"),
     )
 
+    @override
     def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
-        """See `Implementation`."""
         super().__init__(problem, positions, device, dtype)
         self._grid = Grid(problem, self.n, dtype)
 
+    @override
     def loss_function(self) -> Traceable:
-        """See `JaxImplementation.loss_function`."""
-        return partial(adjoint.loss, self._grid)
+        return partial(loss, self._grid)
 
-    def grad_function(self) -> Traceable:
-        """See `JaxImplementation.grad_function`."""
-        return partial(adjoint.gradient, self._grid)
-
+    @override
     def compile_forward(self, x: jax.Array) -> None:
-        """Compile, and call once: XLA does not know of the kernels behind the foreign call."""
-        super().compile_forward(x)
+        super().compile_forward(x)  # XLA does not know of the kernels behind the foreign call: a call compiles those
         self.wait(self.loss(x))
 
+    @override
     def compile_gradient(self, x: jax.Array) -> None:
-        """The same for `grad`."""
         super().compile_gradient(x)
         self.wait(self.grad(x))
 
-    def _count_pairs(self, x: jax.Array) -> tuple[int, int]:
-        if self.n == 0:
-            return 0, 0
+    @override
+    def counts(self, x: jax.Array) -> Counted:
         self.loss(x)  # refuses what has no place in the box
-        _, saved = jax.jit(partial(forward.loss, self._grid))(x)
+        if self.n == 0:
+            return Counted(0, 0)
+        _, saved = jax.jit(partial(forward, self._grid))(x)
         *cell_arrays, _ = (wp.from_jax(array) for array in saved)
-        return count_pairs(self._grid, CellList(*cell_arrays))
+        return count(self._grid, CellList(*cell_arrays))
 
-    def true_pairs(self, x: jax.Array) -> int:
-        """See `Implementation.true_pairs`."""
-        return self._count_pairs(x)[1]
-
-    def pair_slots(self, x: jax.Array) -> int:
-        """See `Implementation.pair_slots`."""
-        return self._count_pairs(x)[0]
-
+    @override
     def expected_pair_slots(self, counts: Counts) -> int:
-        """Ordered pairs over the 3x3 cells, self included."""
         return counts.stencil_pairs

@@ -1,16 +1,24 @@
-"""Numba row: the best this project gets out of a CPU, to compare with."""
-
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numba
 import numpy as np
 from numba import njit
+from typing_extensions import override
 
 from harness.contract.problem import FloatArray, Problem
-from harness.contract.protocol import Counts, Description, Device, Dtype, Implementation, UnavailableError
+from harness.contract.protocol import (
+    Counted,
+    Counts,
+    Description,
+    Device,
+    Dtype,
+    Implementation,
+    UnavailableError,
+    mismatch,
+)
 from implementations.numba_adjoint import adjoint, forward
 
 
@@ -36,7 +44,7 @@ def count_pairs(cells: forward.Cells, box: forward.Box) -> tuple[int, int]:
 
 
 class NumbaAdjoint(Implementation):
-    """Half stencils in SIMD loops, forward and adjoint, threads over rows of cells."""
+    """Half stencils in SIMD loops, threads over rows of cells: the best this project gets out of a CPU."""
 
     description: ClassVar[Description] = Description(
         title="Numba SIMD cells, hand-written adjoint",
@@ -46,12 +54,11 @@ class NumbaAdjoint(Implementation):
         pair_slots="(pairs of the 3x3 stencil - N) / 2: each unordered pair once, lanes that fill up vectors aside",
         multithreaded=True,
         fast_math="reassociation and contraction of sums; NaN and infinity honoured",
-        read_backs="one status",
         packages=("numba", "llvmlite"),
     )
 
+    @override
     def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
-        """See `Implementation`; threads are the cores this process may run on."""
         if device != "cpu":
             raise UnavailableError(f"no {device} device for Numba: this implementation runs on the CPU only")
         problem.require_valid(positions.astype(dtype))
@@ -72,12 +79,12 @@ class NumbaAdjoint(Implementation):
             by_cell=cells_per_side >= 4 and p.box_length / cells_per_side < 2.0 * p.cutoff,
         )
 
+    @override
     def loss(self, x: FloatArray) -> FloatArray:
-        """See `Implementation`."""
         return self._forward(x)[2]
 
+    @override
     def grad(self, x: FloatArray) -> FloatArray:
-        """See `Implementation`."""
         cells, residual, _ = self._forward(x)
         p = self.problem
         scale = -1.5 * p.mass * p.kernel_normalisation / p.smoothing_length
@@ -92,30 +99,25 @@ class NumbaAdjoint(Implementation):
         return cells, residual, np.asarray(loss, self.dtype)
 
     def _cells(self, x: FloatArray) -> forward.Cells:
-        if not isinstance(x, np.ndarray) or x.shape != self.shape or x.dtype != self.dtype:
-            raise ValueError(f"positions are {_kind(x)}; this implementation was built for {self.dtype} {self.shape}")
+        if not isinstance(x, np.ndarray):
+            raise mismatch(f"a {type(x).__name__}", "a NumPy array")
+        if x.shape != self.shape or x.dtype != self.dtype:
+            raise mismatch(f"{x.dtype} {x.shape}", f"{self.dtype} {self.shape}")
         limit = self.dtype.type(self.problem.coordinate_limit(self.dtype))
         valid, cells = forward.sort_into_cells(x, self.box, limit, self.threads)
         if not valid:
             self.problem.require_valid(x)
         return cells
 
-    def true_pairs(self, x: FloatArray) -> int:
-        """See `Implementation`."""
-        return 2 * int(count_pairs(self._cells(x), self.box)[1])
+    @override
+    def counts(self, x: FloatArray) -> Counted:
+        slots, pairs = count_pairs(self._cells(x), self.box)
+        return Counted(true_pairs=2 * int(pairs), pair_slots=int(slots))
 
-    def pair_slots(self, x: FloatArray) -> int:
-        """See `Implementation`."""
-        return int(count_pairs(self._cells(x), self.box)[0])
-
+    @override
     def expected_pair_slots(self, counts: Counts) -> int:
-        """See `Implementation`."""
         return (counts.stencil_pairs - counts.n) // 2
 
+    @override
     def to_device(self, positions: FloatArray) -> FloatArray:
-        """See `Implementation`."""
         return np.array(positions, self.dtype, order="C")
-
-
-def _kind(x: Any) -> str:
-    return f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else f"a {type(x).__name__}"

@@ -1,16 +1,15 @@
-"""Warp row with a hand-written adjoint."""
-
 from __future__ import annotations
 
 from typing import ClassVar
 
 import warp as wp
+from typing_extensions import override
 
 from harness.contract.problem import FloatArray, Problem
 from harness.contract.protocol import Description, Device, Dtype
-from implementations._shared.warp_cells import REAL, VEC2, CellList
-from implementations._shared.warp_support import WarpImplementation
-from implementations.warp_adjoint import adjoint, forward
+from implementations._warp.launch import REAL, VEC2, CellList, compute_loss, partial_sum_count
+from implementations._warp.row import WarpImplementation
+from implementations.warp_adjoint.launch import compute_gradient, compute_residual
 
 
 class WarpAdjoint(WarpImplementation):
@@ -25,30 +24,28 @@ class WarpAdjoint(WarpImplementation):
         devices=("cpu", "cuda"),
         fast_math="CPU sums reassociated (-mreassociate -fno-signed-zeros)",
         packages=("warp-lang",),
-        forward_sources=(
-            "_shared/warp_cells.py",
-            "_shared/warp_spline.py",
-            "_shared/warp_density.py",
-            "_shared/warp_loss.py",
-            "warp_adjoint/forward.py",
-        ),
-        adjoint_sources=("_shared/warp_gather_adjoint.py", "warp_adjoint/adjoint.py"),
+        forward_sources=("_warp/cells.py", "_warp/spline.py", "warp_adjoint/forward.py", "_warp/loss.py"),
     )
 
+    @override
     def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
-        """Allocate what the passes hand on; see `Implementation`."""
         super().__init__(problem, positions, device, dtype)
         n = self.grid.particles
         self.cell_list = CellList.allocate(self.grid, self.device)
         self._residual = wp.empty(n, dtype=REAL[dtype], device=self.device)
+        self._partial_sums = wp.empty(partial_sum_count(n), dtype=wp.float64, device=self.device)
         self._sorted_gradient = wp.empty(n, dtype=VEC2[dtype], device=self.device)
 
+    @override
     def enqueue_loss(self, x: wp.array) -> wp.array:
-        """See `WarpImplementation`."""
-        forward.launch_residual(self.grid, x, self.cell_list, self._residual)
-        return forward.launch_loss(self.grid, self._residual)
+        loss = wp.empty(1, dtype=REAL[self.grid.dtype], device=self.device)
+        compute_residual(self.grid, x, self.cell_list, self._residual)
+        compute_loss(self.grid, self._residual, self._partial_sums, loss)
+        return loss
 
+    @override
     def enqueue_gradient(self, x: wp.array) -> wp.array:
-        """See `WarpImplementation`; the loss itself is not needed."""
-        forward.launch_residual(self.grid, x, self.cell_list, self._residual)
-        return adjoint.launch_gradient(self.grid, self.cell_list, self._residual, self._sorted_gradient)
+        gradient = wp.empty(self.grid.particles, dtype=VEC2[self.grid.dtype], device=self.device)
+        compute_residual(self.grid, x, self.cell_list, self._residual)
+        compute_gradient(self.grid, self.cell_list, self._residual, self._sorted_gradient, gradient)
+        return gradient

@@ -1,4 +1,4 @@
-"""Forward pass for `wp.Tape`: positions in cell order, density, loss. Cells and spline are shared with warp_adjoint.
+"""Density for `wp.Tape`, over sorted cells; cells, W and the sum of squares are `_warp`'s.
 
 What reverse mode asks of these kernels:
 
@@ -14,23 +14,18 @@ What reverse mode asks of these kernels:
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from harness.contract.protocol import Dtype
-from implementations._shared.warp_cells import REAL, CellList, Grid, gather_positions, stencil_run, stencil_runs
-from implementations._shared.warp_loss import compute_loss, partial_sum_count
-from implementations._shared.warp_spline import spline, spline_scale
+from implementations._warp.cells import stencil_run, stencil_runs
+from implementations._warp.spline import spline
 
 wp.set_module_options({"enable_backward": True})
 
 
 @wp.kernel
-def _residual(
+def residual_kernel(
     xs: wp.array[Any],
     ys: wp.array[Any],
     cells: wp.array[int],
@@ -59,66 +54,3 @@ def _residual(
             if other != slot and r2 < support * support:
                 total += spline(wp.sqrt(wp.max(r2, smallest)), support)
     residual[slot] = scale * total - rest_density
-
-
-@functools.cache
-def _kernel(dtype: Dtype) -> wp.Kernel:
-    real, reals = REAL[dtype], wp.array(dtype=REAL[dtype])
-    arrays = dict.fromkeys(("xs", "ys", "residual"), reals)
-    scalars = dict.fromkeys(("length", "support", "scale", "rest_density", "smallest"), real)
-    return wp.overload(_residual, {**arrays, **scalars})
-
-
-@dataclass(slots=True)
-class Intermediates:
-    """What lies between positions and loss; all of it has gradients.
-
-    Attributes:
-        cell_list: particles in cell order.
-        residual: (N,) density minus rest density in cell order.
-        partial_sums: sums of its squares over tiles, float64.
-    """
-
-    cell_list: CellList
-    residual: wp.array
-    partial_sums: wp.array
-
-    @classmethod
-    def allocate(cls, grid: Grid, device: wp.Device) -> Intermediates:
-        """Arrays for `launch_loss`."""
-        n = grid.particles
-        return cls(
-            cell_list=CellList.allocate(grid, device, requires_grad=True),
-            residual=wp.empty(n, dtype=REAL[grid.dtype], device=device, requires_grad=True),
-            partial_sums=wp.empty(partial_sum_count(n), dtype=wp.float64, device=device, requires_grad=True),
-        )
-
-
-def launch_loss(grid: Grid, x: wp.array, between: Intermediates) -> wp.array:
-    """The loss, a new array (1,), of positions x, (N,) vectors, that `sort_into_cells` has sorted.
-
-    All that a tape records.
-    """
-    problem, cell_list = grid.problem, between.cell_list
-    gather_positions(grid, x, cell_list)
-    wp.launch(
-        _kernel(grid.dtype),
-        dim=grid.particles,
-        inputs=[
-            cell_list.xs,
-            cell_list.ys,
-            cell_list.cells,
-            cell_list.starts,
-            grid.cells_per_side,
-            problem.box_length,
-            problem.cutoff,
-            spline_scale(problem),
-            problem.rest_density,
-            float(np.finfo(grid.dtype).tiny),
-        ],
-        outputs=[between.residual],
-        device=x.device,
-    )
-    loss = wp.empty(1, dtype=REAL[grid.dtype], device=x.device, requires_grad=True)
-    compute_loss(grid, between.residual, between.partial_sums, loss)
-    return loss

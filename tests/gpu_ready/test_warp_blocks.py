@@ -6,7 +6,7 @@ import warp as wp
 
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
-from implementations._shared.warp_loss import TILE
+from implementations._warp.loss import TILE
 from implementations.warp_adjoint.implementation import WarpAdjoint
 from implementations.warp_autodiff.implementation import WarpAutodiff
 

@@ -8,16 +8,18 @@ import pytest
 import warp as wp
 
 from harness.contract.protocol import DTYPES
-from implementations._shared import warp_cells, warp_density, warp_gather_adjoint, warp_loss
+from implementations._warp import cells, loss
+from implementations._warp.launch import specialised
+from implementations.warp_adjoint import adjoint, forward
 from implementations.warp_autodiff import forward as autodiff
 
 ARCHITECTURES = (80, 90, 120)
 MODULES = {
-    "cells": (warp_cells, warp_cells._kernels),
-    "density": (warp_density, warp_density._kernel),
-    "loss": (warp_loss, warp_loss._kernels),
-    "adjoint": (warp_gather_adjoint, warp_gather_adjoint._kernels),
-    "autodiff": (autodiff, autodiff._kernel),
+    "cells": cells,
+    "density": forward,
+    "loss": loss,
+    "adjoint": adjoint,
+    "autodiff": autodiff,
 }
 PTXAS = shutil.which("ptxas")
 
@@ -29,9 +31,11 @@ def compile_to_ptx(tmp_path_factory):
 
     def compile_once(name, architecture):
         if (name, architecture) not in texts:
-            module, kernels = MODULES[name]
-            for dtype in DTYPES:
-                kernels(dtype)
+            module = MODULES[name]
+            for kernel in vars(module).values():
+                if isinstance(kernel, wp.Kernel) and kernel.is_generic:
+                    for dtype in DTYPES:
+                        specialised(kernel, dtype)
             folder = tmp_path_factory.mktemp(name)
             paths = wp.compile_aot_module(module, arch=architecture, use_ptx=True, module_dir=folder)
             (path,) = (path for path in paths if path.suffix == ".ptx")
@@ -93,7 +97,7 @@ def test_reverse_mode_scatters_with_atomics(compile_to_ptx):
     assert re.search(r"\b(atom|red)\.", compile_to_ptx("autodiff", 90))
 
 
-@pytest.mark.parametrize(("name", "kernel"), [("density", "_residual"), ("adjoint", "_gather_gradient")])
+@pytest.mark.parametrize(("name", "kernel"), [("density", "residual_kernel"), ("adjoint", "gather_gradient_kernel")])
 def test_float32_kernels_hold_no_float64(compile_to_ptx, name, kernel):
     precisions = _precisions(compile_to_ptx(name, 90))
     assert sorted(precisions[k] for k in precisions if k.startswith(kernel)) == ["float32", "float64"]

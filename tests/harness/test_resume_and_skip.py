@@ -42,11 +42,6 @@ def test_larger_n_is_skipped_after_running_out_of_memory():
     assert [r.outcome for r in records] == ["out-of-memory-host", "skipped"]
 
 
-def test_skipping_after_a_declared_outcome_surprises_nobody():
-    records = run(sweep("expects_to_time_out_from_200", 200, 300))
-    assert [(r.outcome, r.is_expected) for r in records] == [("timeout", True), ("skipped", True)]
-
-
 def test_other_failures_do_not_skip():
     assert [r.outcome for r in run(sweep("raises", 10, 20))] == ["error", "error"]
 

@@ -19,7 +19,7 @@ PROBLEM = Problem.of_size(N)
 
 @pytest.fixture(params=[1, 2, 3, 7])
 def threads(request, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(request.param)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(request.param)))
     return request.param
 
 

@@ -28,8 +28,7 @@ def test_crowded_cell_reallocates_and_is_counted(row_type):
     assert float(row.loss(x)) == pytest.approx(right.loss, rel=1e-12)
     assert capacity < row.capacity == right.counts.max_occupancy == N
     assert (row.reallocations, row.recompilations) == (1, 1)
-    assert row.pair_slots(x) == 9 * N * N
-    assert row.true_pairs(x) == right.counts.true_pairs
+    assert row.counts(x) == (right.counts.true_pairs, 9 * N * N, 0)
 
 
 @pytest.mark.parametrize("row_type", ROWS)

@@ -6,8 +6,8 @@ import pytest
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
 from harness.contract.protocol import CapacityOverflowError
-from implementations._shared import jax_support
-from implementations._shared.jax_pair_list import search_box, searches_all_pairs
+from implementations._jax import memory
+from implementations._jax.pair_list import search_box, searches_all_pairs
 from implementations.jax_neighbor_list.implementation import JaxNeighborList
 
 PROBLEM = Problem(5.0)
@@ -24,8 +24,8 @@ def test_full_list_reallocates_and_is_counted():
     row.compile_gradient(x)
     np.testing.assert_allclose(row.to_numpy(row.grad(x)), right.gradient, rtol=0, atol=1e-12 * right.gradient_scale)
     assert float(row.loss(x)) == pytest.approx(right.loss, rel=1e-12)
-    assert capacity < row.capacity == int(1.25 * right.counts.true_pairs) == row.pair_slots(x)
-    assert row.true_pairs(x) == right.counts.true_pairs
+    assert capacity < row.capacity == int(1.25 * right.counts.true_pairs) == row.counts(x).pair_slots
+    assert row.counts(x).true_pairs == right.counts.true_pairs
     assert (row.reallocations, row.recompilations) == (1, 1)
 
 
@@ -47,18 +47,18 @@ def test_capacity_multiplier_is_an_option(multiplier):
 def test_huge_box_searches_pairs_not_cells(length):
     x = np.array([[500.0, 2.0], [500.5, 2.0]])
     row = JaxNeighborList(Problem(length), x, "cpu", "float64")
-    assert row.search_slots(row.to_device(x)) == 4
+    assert row.counts(row.to_device(x)).search_slots == 4
     assert float(row.loss(row.to_device(x))) == pytest.approx(119.393214523237)
 
 
 def test_search_slots_are_nine_padded_cells_each():
     row = JaxNeighborList(PROBLEM, SPREAD, "cpu", "float64")
     fullest = reference("", PROBLEM, SPREAD).counts.max_occupancy
-    assert row.search_slots(row.to_device(SPREAD)) == 9 * int(1.25 * fullest) * N
+    assert row.counts(row.to_device(SPREAD)).search_slots == 9 * int(1.25 * fullest) * N
 
 
 def test_search_that_cannot_be_held_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(jax_support, "free_bytes", lambda device: 16 * 2**30)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 16 * 2**30)
     clump = np.random.default_rng(0).random((20000, 2))
     with pytest.raises(CapacityOverflowError, match=r"4500000000 candidates .* need \d+ bytes"):
         JaxNeighborList(Problem.of_size(20000), clump, "cpu", "float64")

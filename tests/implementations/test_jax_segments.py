@@ -33,8 +33,8 @@ def test_full_list_reallocates_and_is_counted():
     row.compile_gradient(x)
     np.testing.assert_allclose(row.to_numpy(row.grad(x)), right.gradient, rtol=0, atol=1e-12 * right.gradient_scale)
     assert float(row.loss(x)) == pytest.approx(right.loss, rel=1e-12)
-    assert row.capacity == int(1.25 * right.counts.true_pairs) == row.pair_slots(x)
-    assert row.true_pairs(x) == right.counts.true_pairs
+    assert row.capacity == int(1.25 * right.counts.true_pairs) == row.counts(x).pair_slots
+    assert row.counts(x).true_pairs == right.counts.true_pairs
     assert (row.reallocations, row.recompilations) == (1, 1)
 
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from harness.check.oracle import reference
-from harness.contract.problem import InvalidPositionsError, Problem
-from harness.contract.protocol import UnavailableError
-from implementations._shared.warp_cells import Grid
+from harness.contract.problem import Problem
+from implementations._warp.launch import Grid
 from implementations.jax_warp_adjoint import adjoint
-from implementations.jax_warp_adjoint.implementation import JaxWarpAdjoint
 
 PROBLEM = Problem(5.0)
 N = 200
@@ -76,32 +74,3 @@ def test_second_derivatives_are_refused():
     x = jnp.asarray(_positions(0))
     with pytest.raises(ValueError, match="cannot be differentiated"):
         jax.jacrev(jax.grad(_loss))(x)
-
-
-def test_positions_are_an_argument_of_the_compiled_function():
-    x = _positions(0)
-    row = JaxWarpAdjoint(PROBLEM, x, "cpu", "float64")
-    first = row.to_device(x)
-    row.compile_forward(first)
-    row.compile_gradient(first)
-    kept = row.grad(first)
-    copy = row.to_numpy(kept)
-    second = _positions(1)
-    _assert_gradient(row.grad(row.to_device(second)), reference("", PROBLEM, second))
-    np.testing.assert_array_equal(row.to_numpy(kept), copy)
-    assert row.recompilations == 0
-
-
-def test_bad_position_is_refused_and_counts_refuse_it_too():
-    x = _positions(0)
-    row = JaxWarpAdjoint(PROBLEM, x, "cpu", "float64")
-    x[7, 1] = np.inf
-    for call in (row.loss, row.grad, row.pair_slots):
-        with pytest.raises(InvalidPositionsError, match="row 7"):
-            call(row.to_device(x))
-
-
-@pytest.mark.skipif(any(d.platform == "gpu" for d in jax.devices()), reason="a CUDA device is present")
-def test_cuda_without_a_device_is_unavailable():
-    with pytest.raises(UnavailableError, match="no CUDA device"):
-        JaxWarpAdjoint(PROBLEM, _positions(0), "cuda", "float64")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from harness.contract.problem import Problem
-from harness.contract.protocol import UnavailableError
 from implementations.numba_adjoint import adjoint, forward
 from implementations.numba_adjoint.implementation import NumbaAdjoint
 
@@ -93,16 +92,3 @@ def test_pair_loops_are_vectorised(kernel):
 
 def test_fast_math_keeps_nan():
     assert np.isnan(forward.sums_to_residuals(np.array([1.0, np.nan]), 1.0, 10.0))
-
-
-def test_cuda_is_unavailable():
-    with pytest.raises(UnavailableError, match="cuda"):
-        NumbaAdjoint(Problem(10.0), _positions(10, 10.0), "cuda", "float64")
-
-
-@pytest.mark.parametrize("x", [np.zeros((1000, 2), np.float32), np.zeros((999, 2)), [[0.0, 0.0]]])
-def test_other_dtype_or_shape_is_refused_with_both_named(x):
-    row, _ = _built()
-    for call in (row.loss, row.grad):
-        with pytest.raises(ValueError, match=r"positions are .*; .* built for float64 \(1000, 2\)"):
-            call(x)

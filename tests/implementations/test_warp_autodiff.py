@@ -23,24 +23,6 @@ def test_square_is_differentiated_at_the_finished_sum():
     np.testing.assert_allclose(row.to_numpy(row.grad(x)), [[-PULL, 0.0], [PULL, 0.0]], rtol=1e-12, atol=1e-12)
 
 
-def test_gradients_do_not_add_up_over_calls():
-    row, x = _row(PAIR)
-    gradients = [row.to_numpy(row.grad(x)) for _ in range(5)]
-    for gradient in gradients:
-        np.testing.assert_array_equal(gradient, gradients[0])
-
-
-def test_calls_with_other_positions_leave_nothing_behind():
-    positions = np.random.default_rng(0).random((300, 2)) * 10.0
-    row, x = _row(positions)
-    right = row.to_numpy(row.grad(x))
-    kept = row.grad(x)
-    row.grad(row.to_device(positions[::-1] + 0.1))
-    row.loss(x)
-    np.testing.assert_array_equal(row.to_numpy(kept), right)
-    np.testing.assert_array_equal(row.to_numpy(row.grad(x)), right)
-
-
 def test_positions_are_left_as_they_were():
     row, x = _row(PAIR)
     row.grad(x)

@@ -5,5 +5,5 @@ from right import Right
 
 class Fake(Right):
     @abstractmethod
-    def pair_slots(self, x):
+    def counts(self, x):
         """As if it had been forgotten."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.contract.protocol import Description, Implementation
+from harness.contract.protocol import Counted, Description, Implementation
 
 
 class Right(Implementation):
@@ -31,12 +31,9 @@ class Right(Implementation):
         weight = 2 * self.problem.mass * (residual[:, None] + residual) * slope
         return np.einsum("ij,ijk->ik", weight, d).astype(self.dtype)
 
-    def true_pairs(self, x):
-        r = self._pairs(x)[1]
-        return int(np.count_nonzero(r < self.problem.cutoff)) - len(x)
-
-    def pair_slots(self, x):
-        return len(x) ** 2
+    def counts(self, x):
+        near = self._pairs(x)[1] < self.problem.cutoff
+        return Counted(true_pairs=int(np.count_nonzero(near)) - len(x), pair_slots=len(x) ** 2)
 
     def expected_pair_slots(self, counts):
         return counts.n**2

@@ -2,5 +2,6 @@ from right import Right
 
 
 class Fake(Right):
-    def pair_slots(self, x):
-        return super().pair_slots(x) + 1
+    def counts(self, x):
+        counted = super().counts(x)
+        return counted._replace(pair_slots=counted.pair_slots + 1)

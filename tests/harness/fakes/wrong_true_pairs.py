@@ -2,5 +2,6 @@ from right import Right
 
 
 class Fake(Right):
-    def true_pairs(self, x):
-        return super().true_pairs(x) - 1
+    def counts(self, x):
+        counted = super().counts(x)
+        return counted._replace(true_pairs=counted.true_pairs - 1)

@@ -1,1 +1,0 @@
-"""What several implementations of one framework share. No implementation itself."""
