@@ -26,12 +26,15 @@ Outcome = Literal[
     "unsupported",
     "unavailable",
     "skipped",
+    "harness-error",
 ]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 EXPECTED_OUTCOMES = frozenset({"ok", "unsupported", "unavailable"})
 """Outcomes that surprise nobody."""
 DECLARABLE_OUTCOMES = frozenset({"out-of-memory-host", "out-of-memory-device", "timeout", "overflow", "skipped"})
 """What a row's `supports` may declare for a case: that it is too large, never that it is wrong."""
+RETRIED_OUTCOMES = frozenset({"harness-error"})
+"""Outcomes that say nothing of the row, as on a full disk: a resumed run takes the case up again."""
 LIMIT_OUTCOMES = frozenset({"out-of-memory-host", "out-of-memory-device", "timeout"})
 """After one of these the same series at larger N is skipped."""
 
