@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import io
 import math
+import shlex
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ from harness import report, terminal
 from harness.check.hard_cases import HARD_SCENARIO
 from harness.check.inputs import SCENARIOS
 from harness.contract import output, registry
-from harness.contract.encoding import encode
+from harness.contract.encoding import encode, is_unicode
 from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
 from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, RecordsError, read_records
@@ -108,6 +110,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
 
     Exits 1 if a row named with --impl does not load.
     """
+    _require_temporary_folder()
     names = _implementations(impl)
     with Console(stderr=True).status("asking every row ..."):
         rows = describe_all(names)
@@ -137,6 +140,7 @@ def check(
     Rows named with --impl or --require must have been checked; the others may be unavailable or unsupported here.
     Without --impl the segment operations are checked too.
     """
+    _require_temporary_folder()
     names = _implementations(impl)
     required = [*(names if impl else ()), *(_implementations(require) if require else ())]
     planned = plan("check", names, _narrowing(**narrowing))
@@ -205,6 +209,7 @@ def bench(
     capacity. gpu: N = 1e5 and 1e6 on cuda. Exits 1 on an outcome that nobody expected, and names it, and where nothing
     was timed of a row named with --impl. Ctrl-C keeps what there is.
     """
+    _require_temporary_folder()
     names = _implementations(impl)
     planned = plan(profile, names, _narrowing(**narrowing), rounds, shard)
     done: list[Record] = []
@@ -258,7 +263,7 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
         with _tried(out, "give --out a folder"):
             output.require_writable_folder(out)
         report.write(records, out, runs)
-        terminal.say(console, f"reports in {out}", f"open {out / 'index.html'}")
+        terminal.say(console, f"reports in {out}", f"open {shlex.quote(str(out / 'index.html'))}")
         return
     stale = report.stale(records, out, runs)
     terminal.say(console, *stale, mark="[red]stale[/] ")
@@ -356,6 +361,16 @@ def _left(planned: Sequence[Planned], results: Path) -> tuple[list[Planned], lis
         return split(planned, _read(read_records, [results]), machine.environment())
     except MixedRecordsError as error:
         raise Mistake(str(error)) from error
+
+
+def _require_temporary_folder() -> None:
+    """End as on a usage error where no temporary folder can be used by all that is started."""
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise Mistake(f"{error.strerror}; set TMPDIR to a folder on a disk that has space") from error
+    if not is_unicode(folder):
+        raise Mistake(f"the temporary folder {folder!r} is no UTF-8, as compilers need; set TMPDIR to another")
 
 
 def _run_id() -> str:
