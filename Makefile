@@ -8,16 +8,16 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # rows whose packages have wheels everywhere: the gate fails if one of them was not checked
 REQUIRED := jax_cell_list jax_cell_list_adjoint jax_neighbor_list jax_segments jax_warp_adjoint numba_adjoint \
   torch_index_add warp_adjoint warp_autodiff
-CACHES = T=$$(mktemp -d); trap 'rm -rf "$$T"' EXIT; export WARP_CACHE_PATH=$$T/warp NUMBA_CACHE_DIR=$$T/numba;
+CACHES = T=$$(mktemp -d); trap 'rm -rf "$$T"' EXIT; export WARP_CACHE_PATH="$$T/warp" NUMBA_CACHE_DIR="$$T/numba";
 
 .DEFAULT_GOAL := help
 .PHONY: help bench test check test-slow bench-study bench-full bench-gpu bench-segments bench-micro docs lint types report clean
 
 help: ## Show what there is to make
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
-bench: $(READY) ## Compare all rows on this machine's CPU and print the tables
-	@code=0; $(BIN)/pairgrad bench --profile quick || code=$$?; \
+bench: $(READY) ## Compare all rows on this machine's CPU and print the tables; ARGS=--quiet without progress
+	@code=0; $(BIN)/pairgrad bench --profile quick $(ARGS) || code=$$?; \
 	  $(BIN)/pairgrad report --results results/local --out reports/local && exit $$code
 
 test: $(READY) lint types ## Lint, types, tests, the agreement gate, stale-report check
@@ -32,11 +32,11 @@ test-slow: $(READY) ## The tests that take minutes
 	@$(BIN)/python -m pytest -m slow --timeout 3600
 
 bench-study: $(READY) ## The study's run, N to 1e6; updates the committed records and reports
-	@code=0; $(BIN)/pairgrad bench --profile study --results results/$$($(BIN)/pairgrad env --name) || code=$$?; \
+	@code=0; $(BIN)/pairgrad bench --profile study --results "results/$$($(BIN)/pairgrad env --name)" || code=$$?; \
 	  $(BIN)/pairgrad report && exit $$code
 
 bench-full: $(READY) ## study, float32, one thread, clustered input, capacities; updates what is committed
-	@code=0; $(BIN)/pairgrad bench --profile full --results results/$$($(BIN)/pairgrad env --name) || code=$$?; \
+	@code=0; $(BIN)/pairgrad bench --profile full --results "results/$$($(BIN)/pairgrad env --name)" || code=$$?; \
 	  $(BIN)/pairgrad report && exit $$code
 
 bench-micro: $(READY) ## Each row at small N under pytest-benchmark, saved; ARGS=--benchmark-compare compares with the last
@@ -48,11 +48,11 @@ bench-segments: $(READY) ## The segment operations, plain composites and, if ins
 	@$(CACHES) PAIRGRAD_SEGMENT_SIZES=$${PAIRGRAD_SEGMENT_SIZES:-100000,1000000} \
 	  $(BIN)/python -m pytest benchmarks/test_segments.py --benchmark-json "$$T/segments.json" --benchmark-quiet \
 	  --benchmark-max-time 0.1 --benchmark-min-rounds 5 --benchmark-warmup off $(ARGS) && \
-	  $(BIN)/python -m json.tool --compact "$$T/segments.json" results/segments/$$($(BIN)/pairgrad env --name).json && \
+	  $(BIN)/python -m json.tool --compact "$$T/segments.json" "results/segments/$$($(BIN)/pairgrad env --name).json" && \
 	  $(BIN)/pairgrad report
 
 bench-gpu: ## On a machine with an NVIDIA GPU, with what is installed there: agreement, tests, rows, segment operations
-	@PYTHONPATH=$(CURDIR) $(PYTHON) -m harness.gpu
+	@PYTHONPATH="$$PWD" "$(PYTHON)" -m harness.gpu
 
 docs: $(READY) ## Make the generated page of the docs anew
 	@$(BIN)/python -m harness.report.schema > docs/record_schema.md
@@ -71,10 +71,10 @@ clean: ## Remove .venv and local results and reports
 	rm -rf $(VENV) results/local reports/local
 
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "pairgrad needs Python 3.11 or newer, this is $$($(PYTHON) --version): make PYTHON=python3.11 ..."; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pairgrad needs Python 3.11 or newer, this is $$("$(PYTHON)" --version): make PYTHON=python3.11 ..."; exit 2; }
 	@echo "setting up $(VENV): a few minutes, once"
-	@$(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -m venv $(VENV)
 	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	@$(PIP) install --constraint constraints.txt --editable '.[enzyme]' || \
 	  echo "enzyme-ad could not be installed (above): its rows will say unavailable"

@@ -3,187 +3,96 @@
 from __future__ import annotations
 
 import datetime
+import io
 import math
+import shlex
 import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 import msgspec
 import numpy as np
-import psutil
 from rich.console import Console
 
 from harness import report, terminal
 from harness.check.hard_cases import HARD_SCENARIO
 from harness.check.inputs import SCENARIOS
-from harness.contract import registry
-from harness.contract.protocol import DEVICES, DTYPES
+from harness.contract import output, registry
+from harness.contract.encoding import encode, is_unicode
+from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
-from harness.contract.store import RecordFile, RecordsError, read_records, write_atomically
+from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, RecordsError, read_records
+from harness.options import (
+    TIMED_PROFILES,
+    Seconds,
+    Shard,
+    Whole,
+    case_options,
+    default_jobs,
+    impl_option,
+    path_type,
+)
 from harness.report import compare as comparing
-from harness.report import segments
+from harness.report.segments import read_runs
 from harness.run import gate, machine
 from harness.run.describe import describe_all
-from harness.run.plan import PROFILES, Narrowing, Planned, plan
+from harness.run.plan import Narrowing, Planned, plan
 from harness.run.resume import MixedRecordsError, split
 from harness.run.runner import Finished, Runner
 from harness.run.segments import check_segments
-from harness.run.settings import DEFAULT_LIMIT_S, Settings
+from harness.run.settings import Settings
 
-LOCAL_RESULTS = Path("results/local")
-LOCAL_REPORTS = Path("reports/local")
-COMMITTED_RESULTS = Path("results")
-COMMITTED_REPORTS = Path("reports")
-TIMED_PROFILES = [name for name in PROFILES if name != "check"]
-_PROBLEM, _ERROR = "[red]problem[/] ", "[red]error:[/] "
+REPORTS = Path("reports")
+LOCAL_REPORTS = REPORTS / "local"
 SAMPLE_BUDGET_S = {"quick": 0.5, "gpu": 1.0}
 DEFAULT_BUDGET_S = 3.0
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as a shell has it."""
-
-
-class _Path(click.Path):
-    """A file or folder, which has a name."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not str(value):
-            self.fail("'' names no file or folder", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class _Particles(click.ParamType):
-    """A whole number that may be written 100000, 100_000 or 1e5."""
-
-    name = "N"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = -1.0
-        if not (0 <= number < 2**31 and number == int(number)):
-            self.fail(
-                f"{value!r} is no whole number of particles below 2^31; write for instance 1000 or 1e5", param, ctx
-            )
-        return int(number)
-
-
-class _Bytes(click.ParamType):
-    """An amount of memory that may end in K, M, G or T."""
-
-    name = "BYTES"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        letters = str(value).strip().upper().removesuffix("B").removesuffix("I")
-        factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(letters[-1:], 1)
-        try:
-            number = float(letters.rstrip("KMGT"))
-        except ValueError:
-            number = -1.0
-        if not 0 <= number < float("inf"):
-            self.fail(f"{value!r} is no amount of memory; write for instance 8G or 500M", param, ctx)
-        return int(number * factor)
-
-
-class _Shard(click.ParamType):
-    """I/K: the I-th of K parts."""
-
-    name = "I/K"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        index, _, count = str(value).partition("/")
-        if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-            self.fail(f"{value!r} is no shard; write I/K with 1 <= I <= K, for instance 2/4", param, ctx)
-        return int(index), int(count)
-
-
-def _default_jobs() -> int:
-    """Cases a check runs at once: as many as cores and memory (4 GiB each) allow, at most 4."""
-    return max(1, min(4, len(machine.available_cores()), psutil.virtual_memory().available >> 32))
-
-
-_FOLDER = _Path(path_type=Path)
+_PROBLEM = "[red]problem[/] "
 _Read = TypeVar("_Read")
-_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-def _options(*decorators: _Decorator) -> _Decorator:
-    """Several options as one decorator, in this order on the help page."""
+class Failure(click.ClickException):
+    """Ends a command with words on standard error and an exit code."""
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
+    mark = "[red]error:[/] "
 
-    return decorate
-
-
-impl_option = click.option(
-    "--impl",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="A row, or the path of a module of yours; repeats. Default: all rows.",
-)
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print each line after the mark."""
+        terminal.say(Console(stderr=True), *self.message.splitlines(), mark=self.mark)
 
 
-def case_options(scenarios: Sequence[str]) -> _Decorator:
-    """The options that choose cases, for commands that run them on these scenarios."""
-    return _options(
-        impl_option,
-        click.option("--n", multiple=True, type=_Particles(), help="Particles, for instance 1e5; repeats."),
-        click.option(
-            "--scenario", multiple=True, type=click.Choice(scenarios), help="How positions are drawn; repeats."
-        ),
-        click.option("--device", multiple=True, type=click.Choice(DEVICES), help="Where to run; repeats."),
-        click.option("--dtype", multiple=True, type=click.Choice(DTYPES), help="Precision; repeats."),
-        click.option(
-            "--threads",
-            multiple=True,
-            type=click.IntRange(min=1),
-            help="Cores of one case; repeats. Default: all allowed.",
-        ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(min=1.0),
-            default=DEFAULT_LIMIT_S,
-            show_default=True,
-            help="Seconds of one case.",
-        ),
-        click.option(
-            "--memory-limit",
-            type=_Bytes(),
-            default=0,
-            help="Memory of one case, e.g. 8G. Default: 90 % of what is free.",
-        ),
-    )
+class Mistake(Failure):
+    """What the command line asks for cannot be done; says what can."""
+
+    exit_code = 2
 
 
-@contextmanager
-def _on_interrupt(words: str) -> Iterator[None]:
-    """What Ctrl-C means for a command."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        _leave(INTERRUPTED, f"interrupted: {words}")
+class Interrupted(Failure):
+    """Ctrl-C; the exit code is a shell's."""
+
+    mark, exit_code = "", 130
 
 
 class _Command(click.Group):
     """Tells of a file that cannot be read or written, and of Ctrl-C, without a traceback."""
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        terminal.replace_what_cannot_be_shown()
+        return super().main(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # whoever read the output has gone: click ends without a word
         except OSError as error:
-            _fail(str(error))
+            raise Failure(_why(error)) from error
         except KeyboardInterrupt:
-            _leave(INTERRUPTED, "interrupted")
+            raise Interrupted("interrupted") from None
 
 
 @click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -201,6 +110,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
 
     Exits 1 if a row named with --impl does not load.
     """
+    _require_temporary_folder()
     names = _implementations(impl)
     with Console(stderr=True).status("asking every row ..."):
         rows = describe_all(names)
@@ -210,15 +120,15 @@ def list_rows(impl: tuple[str, ...]) -> None:
 
 @main.command()
 @case_options([*SCENARIOS, HARD_SCENARIO])
-@click.option("--jobs", type=click.IntRange(min=1), default=_default_jobs, help="Cases at once.")
+@click.option("--jobs", type=Whole("jobs", 1, "2"), default=default_jobs, help="Cases at once.")
 @click.option("--require", multiple=True, metavar="NAME", help="A row that must have been checked; repeats.")
-@click.option("--json", "json_file", type=_FOLDER, help="Write the verdict and every record to this file.")
-@click.option("--save", type=_FOLDER, help="Keep the gradients in this folder as .npy files.")
-@_on_interrupt("nothing was decided")
+@click.option("--json", "json_file", type=path_type, help="Write the verdict and every record to this file.")
+@click.option("--save", type=path_type, help="Keep the gradients in this folder as .npy files.")
 def check(
     impl: tuple[str, ...],
     timeout: float,
-    memory_limit: int,
+    memory_limit: int | None,
+    quiet: bool,
     jobs: int,
     require: tuple[str, ...],
     json_file: Path | None,
@@ -230,31 +140,37 @@ def check(
     Rows named with --impl or --require must have been checked; the others may be unavailable or unsupported here.
     Without --impl the segment operations are checked too.
     """
+    _require_temporary_folder()
     names = _implementations(impl)
+    required = [*(names if impl else ()), *(_implementations(require) if require else ())]
     planned = plan("check", names, _narrowing(**narrowing))
-    settings = Settings(limit_s=timeout, memory_limit_bytes=memory_limit, gradients=True, jobs=jobs)
-    with terminal.progress(planned) as progress, Runner(settings, _run_id(), progress.phase) as runner:
-
-        def on_finished(each: Planned, finished: Finished) -> None:
-            progress.finished(each, finished.record)
-            if save is not None and finished.gradient is not None:
-                save.mkdir(parents=True, exist_ok=True)
-                np.save(save / (case_id(each.case).replace("/", "_") + ".npy"), finished.gradient)
-
-        required = [*(names if impl else ()), *(_implementations(require) if require else ())]
-        verdict = gate.check(runner, planned, required, on_finished)
-    segments, wrong = ([], []) if impl else check_segments()
+    settings = Settings(limit_s=timeout, memory_limit_bytes=memory_limit or 0, gradients=True, jobs=jobs)
+    if json_file is not None:
+        with _tried(json_file, "give --json a file that can be written"):
+            output.require_writable(json_file)
+    if save is not None:
+        with _tried(save, "give --save a folder"):
+            output.require_writable_folder(save)
+    unwritten: list[str] = []
+    try:
+        verdict = _judged(planned, settings, required, save, quiet, unwritten)
+        checks, wrong = ([], []) if impl else check_segments()
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: nothing was decided") from None
     problems = verdict.problems + wrong
     if json_file is not None:
-        content = {"agree": not problems, "problems": problems, "records": verdict.records, "segments": segments}
-        write_atomically(json_file, msgspec.json.format(msgspec.json.encode(content)))
+        content = {"agree": not problems, "problems": problems, "records": verdict.records, "segments": checks}
+        with _written(json_file, unwritten):
+            output.write(json_file, msgspec.json.format(encode(content)))
     console = terminal.console()
     console.print(terminal.agreement_table(verdict.records))
-    if segments:
-        right = sum(not check.reason for check in segments)
-        terminal.say(console, f"segment operations: {right} of {len(segments)} checks agree")
+    if checks:
+        right = sum(not check.reason for check in checks)
+        terminal.say(console, f"segment operations: {right} of {len(checks)} checks agree")
     terminal.say(console, *problems, mark=_PROBLEM)
     console.print(f"[red]{terminal.counted(len(problems), 'problem')}[/]" if problems else "[green]all agree[/]")
+    if unwritten:
+        raise Failure("\n".join(dict.fromkeys(unwritten)))
     sys.exit(1 if problems else 0)
 
 
@@ -262,27 +178,28 @@ def check(
 @click.option(
     "--profile", type=click.Choice(TIMED_PROFILES), default="quick", show_default=True, help="Which cases; see above."
 )
-@case_options([*SCENARIOS])
-@click.option("--rounds", type=click.IntRange(min=1), default=1, help="Repeat the plan, series in another order.")
-@click.option("--budget", type=click.FloatRange(min=0.0), help="Seconds of samples, for each of forward and gradient.")
-@click.option("--results", type=_FOLDER, default=LOCAL_RESULTS, show_default=True, help="Folder the records go to.")
+@case_options()
+@click.option("--rounds", type=Whole("rounds", 1, "3"), default=1, help="Repeat the plan, series in another order.")
+@click.option("--budget", type=Seconds(0.0), help="For the samples of forward and of gradient, each.")
+@click.option("--results", type=path_type, default=LOCAL_RESULTS, show_default=True, help="Folder the records go to.")
 @click.option("--resume", is_flag=True, help="Run only what the folder has no record of.")
-@click.option("--shard", type=_Shard(), default=(1, 1), help="Run the I-th of K parts, for a job array.")
+@click.option("--shard", type=Shard(), default="1/1", help="Run the I-th of K parts, for a job array.")
 @click.option("--skip/--no-skip", default=True, help="Skip larger N after an out-of-memory or a timeout (default).")
-@click.option("--within", type=click.FloatRange(min=1.0), help="Seconds for the whole run; what is left is skipped.")
+@click.option("--within", type=Seconds(1.0), default=math.inf, help="Limit of the whole run; what is left is skipped.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 def bench(
     profile: str,
     impl: tuple[str, ...],
     timeout: float,
-    memory_limit: int,
+    memory_limit: int | None,
+    quiet: bool,
     rounds: int,
     budget: float | None,
     results: Path,
     resume: bool,
     shard: tuple[int, int],
     skip: bool,
-    within: float | None,
+    within: float,
     dry_run: bool,
     **narrowing: tuple[Any, ...],
 ) -> None:
@@ -292,42 +209,34 @@ def bench(
     capacity. gpu: N = 1e5 and 1e6 on cuda. Exits 1 on an outcome that nobody expected, and names it, and where nothing
     was timed of a row named with --impl. Ctrl-C keeps what there is.
     """
+    _require_temporary_folder()
     names = _implementations(impl)
     planned = plan(profile, names, _narrowing(**narrowing), rounds, shard)
+    done: list[Record] = []
     settings = Settings(
         budget_s=SAMPLE_BUDGET_S.get(profile, DEFAULT_BUDGET_S) if budget is None else budget,
         limit_s=timeout,
-        memory_limit_bytes=memory_limit,
-        within_s=within or math.inf,
+        memory_limit_bytes=memory_limit or 0,
+        within_s=within,
         skip_larger=skip,
     )
-    done: list[Record] = []
     if resume and results.is_dir():
-        try:
-            planned, done = split(planned, _read(read_records, [results]), machine.environment())
-        except MixedRecordsError as error:
-            _usage(str(error))
+        planned, done = _left(planned, results)
     console = terminal.console()
     if dry_run:
         terminal.say(console, *(f"round {each.round}  {case_id(each.case)}" for each in planned))
         terminal.say(console, terminal.counted(len(planned), "case"))
         return
-    _require_writable(results, "--results")
-    records, interrupted = list(done), False
-    try:
-        for record in _run(planned, settings, results, done):
-            records.append(record)
-    except KeyboardInterrupt:
-        interrupted = True
+    with _tried(results, "give --results a folder"):
+        output.require_writable_folder(results)
+    records, cut_short = _measured(planned, settings, results, done, quiet)
     console.print(terminal.timing_tables(records))
     problems = gate.told([record for record in records if not record.is_expected], records)
-    if impl and not interrupted:
+    if impl and cut_short is None:
         problems += gate.untimed(records, names)
     terminal.say(console, *problems, mark=_PROBLEM)
-    if interrupted:
-        share = f"{len(records)} of {terminal.counted(len(done) + len(planned), 'record')}"
-        terminal.say(console, f"interrupted: {share} kept in {results}; go on with the same command and --resume")
-        sys.exit(INTERRUPTED)
+    if cut_short is not None:
+        raise cut_short
     kept = f"{terminal.counted(len(records), 'record')} in {results}"
     terminal.say(console, kept if planned else f"nothing left to run; {kept}")
     terminal.say(console, *terminal.advice(records, results, LOCAL_REPORTS))
@@ -338,21 +247,23 @@ def bench(
 @click.option(
     "--results",
     multiple=True,
-    type=_FOLDER,
-    default=[COMMITTED_RESULTS],
+    type=path_type,
+    default=[RESULTS],
     show_default=True,
-    help="Folder of records and of the segment operations' timings, or file of records; repeats, and machines may mix.",
+    help="Folder of records and of the segment operations' timings, or file of records; repeats, and machines may mix. "
+    f"Of the default folder {LOCAL_RESULTS} is left out.",
 )
-@click.option("--out", type=_FOLDER, default=COMMITTED_REPORTS, show_default=True, help="Folder the reports go to.")
+@click.option("--out", type=path_type, default=REPORTS, show_default=True, help="Folder the reports go to.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 if the reports are stale.")
 def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None:
     """Make tables, figures, findings and the page from records."""
-    records, runs = _records(results), _read(segments.read_runs, results)
+    records, runs = _records(results), _read(read_runs, results)
     console = terminal.console()
     if not only_check:
-        _require_writable(out, "--out")
+        with _tried(out, "give --out a folder"):
+            output.require_writable_folder(out)
         report.write(records, out, runs)
-        terminal.say(console, f"reports in {out}", f"open {out / 'index.html'}")
+        terminal.say(console, f"reports in {out}", f"open {shlex.quote(str(out / 'index.html'))}")
         return
     stale = report.stale(records, out, runs)
     terminal.say(console, *stale, mark="[red]stale[/] ")
@@ -362,19 +273,26 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
 
 
 @main.command()
-@click.argument("old", type=_FOLDER)
-@click.argument("new", type=_FOLDER)
+@click.argument("old", type=path_type)
+@click.argument("new", type=path_type)
 @click.option("--fail", is_flag=True, help="Exit 1 if any case is slower, or failed and did not before.")
-@click.option("--markdown", type=_FOLDER, help="Write the comparison to this file too.")
+@click.option("--markdown", type=path_type, help="Write the comparison to this file too.")
 def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     """Same, faster, slower or ambiguous, case by case, between two folders or files of records.
 
     Never across machines, devices, dtypes or thread counts: such cases are shown and not compared.
     """
-    comparisons = comparing.compare(_records([old]), _records([new]))
-    terminal.console().print(terminal.comparison_table(comparisons))
+    before, after, unwritten = _records([old]), _records([new]), list[str]()
     if markdown is not None:
-        write_atomically(markdown, comparing.markdown(comparisons).encode())
+        with _tried(markdown, "give --markdown a file that can be written"):
+            output.require_writable(markdown)
+    comparisons = comparing.compare(before, after)
+    if markdown is not None:
+        with _written(markdown, unwritten):
+            output.write(markdown, comparing.markdown(comparisons).encode(errors="replace"))
+    terminal.console().print(terminal.comparison_table(comparisons))
+    if unwritten:
+        raise Failure("\n".join(unwritten))
     sys.exit(1 if fail and any(each.verdict in comparing.REGRESSIONS for each in comparisons) else 0)
 
 
@@ -385,22 +303,74 @@ def env(name: bool) -> None:
     if name:
         click.echo(machine.machine_name())
     else:
-        terminal.console().print_json(msgspec.json.encode(machine.environment()).decode())
+        terminal.console().print_json(encode(machine.environment()).decode())
 
 
-def _run(planned: Sequence[Planned], settings: Settings, results: Path, done: Sequence[Record]) -> Iterator[Record]:
-    """Run what is left of a plan; each record is stored before it is handed on."""
-    run_id = _run_id()
-    file = RecordFile(results / f"{run_id}.jsonl")
-    with terminal.progress(planned) as progress, Runner(settings, run_id, progress.phase, done) as runner:
-        for count, (each, finished) in enumerate(zip(planned, runner.run(planned), strict=True)):
-            try:
-                file.add(finished.record)
-            except OSError as error:
-                held = terminal.counted(count, "record")
-                _fail(f"cannot write {file.path} ({error.strerror}); it holds the {held} before")
+def _judged(
+    planned: Sequence[Planned],
+    settings: Settings,
+    required: Sequence[str],
+    save: Path | None,
+    quiet: bool,
+    unwritten: list[str],
+) -> gate.Verdict:
+    """The gate's verdict on a plan; gradients are saved as they come, and what could not be is added to `unwritten`."""
+    with terminal.progress(planned, quiet) as progress, Runner(settings, _run_id(), progress.phase) as runner:
+
+        def on_finished(each: Planned, finished: Finished) -> None:
             progress.finished(each, finished.record)
-            yield finished.record
+            if save is not None and finished.gradient is not None:
+                path = save / (case_id(each.case).replace("/", "_") + ".npy")
+                with _written(path, unwritten):
+                    output.write(path, _npy(finished.gradient))
+
+        return gate.check(runner, planned, required, on_finished)
+
+
+def _measured(
+    planned: Sequence[Planned], settings: Settings, results: Path, done: Sequence[Record], quiet: bool
+) -> tuple[list[Record], Failure | None]:
+    """Run what is left of a plan and store each record at once.
+
+    Returns:
+        All records there are, and what ended the run before its time.
+    """
+    run_id, records = _run_id(), list(done)
+    file = RecordFile(results / f"{run_id}.jsonl")
+    try:
+        with terminal.progress(planned, quiet) as progress, Runner(settings, run_id, progress.phase, done) as runner:
+            for each, finished in zip(planned, runner.run(planned), strict=True):
+                try:
+                    file.add(finished.record)
+                except OSError as error:
+                    held = terminal.counted(len(records) - len(done), "record")
+                    why = f"cannot write {file.path} ({error.strerror or error}); it holds the {held} before"
+                    return [*records, finished.record], Failure(why)
+                records.append(finished.record)
+                progress.finished(each, finished.record)
+    except KeyboardInterrupt:
+        share = f"{len(records)} of {terminal.counted(len(done) + len(planned), 'record')}"
+        way_on = f"interrupted: {share} kept in {results}; go on with the same command and --resume"
+        return records, Interrupted(way_on)
+    return records, None
+
+
+def _left(planned: Sequence[Planned], results: Path) -> tuple[list[Planned], list[Record]]:
+    """What of a plan is left to run, and the records there are of the rest."""
+    try:
+        return split(planned, _read(read_records, [results]), machine.environment())
+    except MixedRecordsError as error:
+        raise Mistake(str(error)) from error
+
+
+def _require_temporary_folder() -> None:
+    """End as on a usage error where no temporary folder can be used by all that is started."""
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise Mistake(f"{error.strerror}; set TMPDIR to a folder on a disk that has space") from error
+    if not is_unicode(folder):
+        raise Mistake(f"the temporary folder {folder!r} is no UTF-8, as compilers need; set TMPDIR to another")
 
 
 def _run_id() -> str:
@@ -412,7 +382,7 @@ def _implementations(given: Sequence[str] | None) -> list[str]:
     try:
         return registry.resolve_all(given or registry.names())
     except registry.UnknownImplementationError as error:
-        _usage(str(error))
+        raise Mistake(str(error)) from error
 
 
 def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
@@ -420,47 +390,55 @@ def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
     cores = len(machine.available_cores())
     for number in given["threads"]:
         if number > cores:
-            _usage(f"--threads {number} is more than the {cores} cores this process may use")
+            raise Mistake(f"--threads {number} is more than the {cores} cores this process may use")
     plural = {"n": "ns", "scenario": "scenarios", "device": "devices", "dtype": "dtypes", "threads": "threads"}
     return Narrowing(**{plural[name]: tuple(values) for name, values in given.items()})
-
-
-def _require_writable(folder: Path, option: str) -> None:
-    """Make a folder, or end as on a usage error where no file can be written to it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-        _usage(f"cannot write to {folder}: {why}; give {option} a folder")
 
 
 def _records(paths: Sequence[Path]) -> list[Record]:
     records = _read(read_records, paths)
     if not records:
-        _usage(f"no records in {', '.join(map(str, paths))}; run pairgrad bench first, or name another folder")
+        raise Mistake(f"no records in {', '.join(map(str, paths))}; run pairgrad bench first, or name another folder")
     return records
 
 
 def _read(reader: Callable[[Sequence[Path]], list[_Read]], paths: Sequence[Path]) -> list[_Read]:
     try:
         return reader(paths)
-    except (RecordsError, OSError) as error:
-        _usage(str(error))
+    except RecordsError as error:
+        raise Mistake(str(error)) from error
+    except OSError as error:
+        raise Mistake(_why(error)) from error
 
 
-def _usage(message: str) -> NoReturn:
-    """End as on a usage error."""
-    _leave(2, message, _ERROR)
+@contextmanager
+def _tried(path: Path, way_out: str) -> Iterator[None]:
+    """Try an output before there is anything to lose."""
+    try:
+        yield
+    except OSError as error:
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror or error
+        raise Mistake(f"cannot write to {path}: {why}; {way_out}") from error
 
 
-def _fail(message: str) -> NoReturn:
-    _leave(1, message, _ERROR)
+@contextmanager
+def _written(path: Path, unwritten: list[str]) -> Iterator[None]:
+    """Write an output at the end: where that fails, what was found out is still to be told."""
+    try:
+        yield
+    except OSError as error:
+        unwritten.append(f"cannot write {path}: {error.strerror or error}")
 
 
-def _leave(code: int, message: str, mark: str = "") -> NoReturn:
-    terminal.say(Console(stderr=True), message, mark=mark)
-    sys.exit(code)
+def _why(error: OSError) -> str:
+    """Why, and of which file where that is known."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
+
+
+def _npy(array: FloatArray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TextIO
+
+from harness.contract import output
 
 NEEDED = {
     "click": "click",
@@ -59,18 +61,20 @@ def main() -> int:
     """
     start = time.monotonic()
     if missing := _absent(*NEEDED):
-        packages = " ".join(NEEDED[name] for name in missing)
+        packages = [NEEDED[name] for name in missing]
         print(f"bench-gpu needs {', '.join(missing)} in {sys.executable}, without which nothing can be measured:")
-        print(f"  {sys.executable} -m pip install {packages}\nor put them on PYTHONPATH")
+        print(f"  {shlex.join([sys.executable, '-m', 'pip', 'install', *packages])}\nor put them on PYTHONPATH")
         return 2
+    from harness import terminal
     from harness.run import machine
 
+    terminal.replace_what_cannot_be_shown()
     if not machine.cuda_devices():
         print("bench-gpu needs an NVIDIA GPU and its driver; none answers here. `make bench` measures the CPU")
         return 2
     results = Path("results") / machine.machine_name()
     results.mkdir(parents=True, exist_ok=True)
-    with (results / "bench-gpu.log").open("a") as log:
+    with (results / "bench-gpu.log").open("a", encoding="utf-8", errors="replace") as log:
         run = Run(results, log, start + BUDGET_S)
         codes = [run.check(), run.tests(), run.rows(), run.segments()]
         run.say(f"{time.monotonic() - start:.0f} s; records, log and the check in {results}")
@@ -136,7 +140,7 @@ class Run:
                 WARP_CACHE_PATH=f"{folder}/warp",
             )
             if written.exists():
-                shutil.copy(written, self.results)
+                output.write(self.results / written.name, written.read_bytes())
                 self._show_segments(Path(folder))
         return code
 
@@ -169,13 +173,13 @@ class Run:
         Returns:
             Its exit status; 1 if it had to be ended.
         """
-        self.say(f"$ {' '.join(command[1:])}")
+        self.say(f"$ {shlex.join(command[1:])}")
         limit_s = min(limit_s, self.left_s())
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             env={**os.environ, **environment},
             start_new_session=True,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
+from rich import progress as bars
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -74,43 +76,77 @@ def console() -> Console:
     return console if console.is_terminal else Console(width=100)
 
 
+def replace_what_cannot_be_shown() -> None:
+    """Let standard output show a question mark for what its encoding lacks, where Python would raise."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
 def say(console: Console, *lines: str, mark: str = "") -> None:
     """Print lines as they are, each after a mark: none is broken, so that paths and commands can be copied."""
     for line in lines:
         console.print(f"{mark}{escape(line)}", highlight=False, soft_wrap=True)
 
 
-class Shown:
-    """A progress display of a plan: what runs, for how long, what is left. Silent where output is piped."""
-
-    def __init__(self, progress: Progress, planned: Sequence[Planned]) -> None:
-        self._progress = progress
-        self._task = progress.add_task("starting", total=len(planned))
+class Progress:
+    """What is told of a plan while it runs: nothing, if quiet."""
 
     def phase(self, planned: Planned, phase: str) -> None:
-        """Show what is being done."""
-        self._progress.update(self._task, description=f"{case_id(planned.case)}  [dim]{phase}[/]")
+        """Something is being done."""
 
     def finished(self, planned: Planned, record: Record) -> None:
-        """Count a case; name it if its outcome is a surprise."""
-        self._progress.advance(self._task)
-        if not record.is_expected and self._progress.console.is_terminal:
-            say(self._progress.console, record.case_id, mark=f"[red]{record.outcome}[/] ")
+        """A case has its record."""
+
+
+class _Display(Progress):
+    """On a terminal: what runs, for how long, what is left, and each surprise."""
+
+    def __init__(self, display: bars.Progress, total: int) -> None:
+        self._display = display
+        self._task = display.add_task("starting", total=total)
+
+    def phase(self, planned: Planned, phase: str) -> None:
+        self._display.update(self._task, description=f"{case_id(planned.case)}  [dim]{phase}[/]")
+
+    def finished(self, planned: Planned, record: Record) -> None:
+        self._display.advance(self._task)
+        if not record.is_expected:
+            say(self._display.console, record.case_id, mark=f"[red]{record.outcome}[/] ")
+
+
+class _Log(Progress):
+    """In a file or a pipe: a line for each case."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self._console, self._total, self._done = console, total, 0
+
+    def finished(self, planned: Planned, record: Record) -> None:
+        self._done += 1
+        gradient = f"  gradient {text.seconds(record.gradient_s)}" if record.gradient_s is not None else ""
+        say(self._console, f"{self._done} of {self._total}  {record.case_id}{gradient}  {record.outcome}")
 
 
 @contextmanager
-def progress(planned: Sequence[Planned]) -> Iterator[Shown]:
-    """Show how far a plan has come, on standard error, until it is left."""
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        MofNCompleteColumn(),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as shown:
-        yield Shown(shown, planned)
+def progress(planned: Sequence[Planned], quiet: bool = False) -> Iterator[Progress]:
+    """Tell how far a plan has come until it is left.
+
+    On a terminal there is a display, on standard error; where output goes elsewhere, a line for each finished case.
+    """
+    output, errors = console(), Console(stderr=True)
+    if quiet:
+        yield Progress()
+    elif not (output.is_terminal and errors.is_terminal):
+        yield _Log(errors if output.is_terminal else output, len(planned))
+    else:
+        columns = (
+            bars.SpinnerColumn(),
+            bars.MofNCompleteColumn(),
+            bars.BarColumn(bar_width=20),
+            bars.TimeElapsedColumn(),
+            bars.TextColumn("{task.description}"),
+        )
+        with bars.Progress(*columns, console=errors, transient=True) as display:
+            yield _Display(display, len(planned))
 
 
 @dataclass(frozen=True)

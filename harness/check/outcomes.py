@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import traceback
 from pathlib import Path
@@ -15,6 +17,13 @@ _OUT_OF_MEMORY = re.compile(
     r"RESOURCE_EXHAUSTED|out of memory|not enough memory|bad_alloc|(can't|cannot|failed to|unable to) allocate", re.I
 )
 
+_NO_SPACE = re.compile("|".join(re.escape(os.strerror(number)) for number in (errno.ENOSPC, errno.EDQUOT)), re.I)
+
+
+def is_no_space(words: str) -> bool:
+    """Whether words of an error say that the disk is full, which is no row's fault."""
+    return _NO_SPACE.search(words) is not None
+
 
 def outcome_of(error: BaseException, case: Case) -> Outcome:
     """Which of the closed list an exception is."""
@@ -25,6 +34,8 @@ def outcome_of(error: BaseException, case: Case) -> Outcome:
         return "invalid-input"
     if isinstance(error, CapacityOverflowError):
         return "overflow"
+    if is_no_space(str(error)):
+        return "harness-error"
     if isinstance(error, MemoryError):
         return "out-of-memory-host"
     if _OUT_OF_MEMORY.search(str(error)):

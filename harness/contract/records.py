@@ -26,10 +26,13 @@ Outcome = Literal[
     "unsupported",
     "unavailable",
     "skipped",
+    "harness-error",
 ]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 EXPECTED_OUTCOMES = frozenset({"ok", "unsupported", "unavailable"})
 """Outcomes that surprise nobody."""
+RETRIED_OUTCOMES = frozenset({"harness-error"})
+"""Outcomes that say nothing of the row, as on a full disk: a resumed run takes the case up again."""
 LIMIT_OUTCOMES = frozenset({"out-of-memory-host", "out-of-memory-device", "timeout"})
 """After one of these the same series at larger N is skipped."""
 

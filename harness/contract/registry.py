@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
+from harness.contract.encoding import is_unicode
 from harness.contract.protocol import Description, Implementation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +43,12 @@ def resolve(name_or_path: str) -> str:
         return name_or_path
     path = Path(name_or_path)
     if path.suffix == ".py" and path.is_file():
+        path = path.resolve()
         if path.stem in names():
             raise UnknownImplementationError(f"{name_or_path} has the name of the row {path.stem!r}: rename the file")
-        return str(path.resolve())
+        if not is_unicode(path.stem):
+            raise UnknownImplementationError(f"the name of {name_or_path!r} is no UTF-8: rename the file")
+        return str(path)
     raise UnknownImplementationError(_unknown(name_or_path))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from harness.contract import output
+from harness.contract.encoding import encode
 from harness.contract.records import SCHEMA_VERSION, Record
 
-LOCAL = "local"
-"""A subfolder of this name holds untracked records, read only when it is named itself."""
+RESULTS = Path("results")
+"""Committed records, where a command is given no folder of them."""
+LOCAL_RESULTS = RESULTS / "local"
+"""Untracked records; whoever reads all of `RESULTS` leaves these out."""
 
 
 class RecordsError(ValueError):
@@ -35,23 +37,7 @@ class RecordFile:
             OSError: the disk is full or not writable; the file still holds all earlier records.
         """
         earlier = self.path.read_bytes() if self.path.exists() else b""
-        write_atomically(self.path, earlier + msgspec.json.encode(record) + b"\n")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file as a whole or leave it untouched."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        output.write(self.path, earlier + encode(record) + b"\n")
 
 
 def read_records(folders: Iterable[Path]) -> list[Record]:
@@ -65,9 +51,11 @@ def read_records(folders: Iterable[Path]) -> list[Record]:
 
 
 def read_file(path: Path) -> list[Record]:
-    """All records of one JSON-lines file. Raises as `read_records`."""
+    """All records of one JSON-lines file; blank lines are none. Raises as `read_records`."""
     records = []
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        if not line.strip():
+            continue
         try:
             record = msgspec.json.decode(line, type=Record)
         except msgspec.MsgspecError as error:
@@ -82,18 +70,19 @@ def read_file(path: Path) -> list[Record]:
 
 
 def files(folders: Iterable[Path], suffix: str) -> Iterator[Path]:
-    """The files of folders whose names end so, searched in depth, and every file named itself.
+    """The files of folders whose names end so, searched in depth, and every file or pipe named itself.
 
-    Hidden files and the subfolder `LOCAL` are left out.
+    Hidden files are left out, and of `RESULTS` what lies in `LOCAL_RESULTS`.
 
     Raises:
         RecordsError: a path is missing.
     """
     for folder in folders:
-        if folder.is_file():
-            yield folder
-        elif folder.is_dir():
+        if folder.is_dir():
+            left_out = folder / LOCAL_RESULTS.name if folder.resolve() == RESULTS.resolve() else None
             found = sorted(path for path in folder.rglob(f"*{suffix}") if not path.name.startswith("."))
-            yield from (path for path in found if path.relative_to(folder).parts[0] != LOCAL)
+            yield from (path for path in found if left_out not in path.parents)
+        elif folder.exists():
+            yield folder
         else:
             raise RecordsError(f"{folder} is neither a file nor a folder of records")

@@ -105,11 +105,13 @@ def readme_blocks(entries: Sequence[Entry], folder: PurePosixPath) -> dict[str, 
     }
 
 
-_BLOCK = re.compile(r"(<!-- pairgrad:begin (?P<name>[\w-]+) -->\n).*?(<!-- pairgrad:end (?P=name) -->)", re.S)
+MARKER = "<!-- pairgrad:"
+"""Begins every marker; a page that holds none is not ours to refresh."""
+_BLOCK = re.compile(r"(<!-- pairgrad:begin (?P<name>[\w-]+) -->\r?\n).*?(<!-- pairgrad:end (?P=name) -->)", re.S)
 
 
 def refresh_marked(page: str, blocks: Mapping[str, str]) -> str:
-    """A page with what stands between its markers replaced.
+    """A page with what stands between its markers replaced, in the line ends of the page.
 
     Args:
         page: holds `<!-- pairgrad:begin NAME -->` and `<!-- pairgrad:end NAME -->`, each on a line of its own.
@@ -122,8 +124,10 @@ def refresh_marked(page: str, blocks: Mapping[str, str]) -> str:
         for name in re.findall(rf"<!-- pairgrad:{kind} (\S+) -->", page):
             if name not in blocks:
                 raise ValueError(f"no block {name!r} to put between markers; there are {', '.join(sorted(blocks))}")
-    markers = page.count("<!-- pairgrad:")
-    refreshed, replaced = _BLOCK.subn(lambda m: f"{m[1]}\n{blocks[m['name']]}\n\n{m[3]}", page)
+    markers = page.count(MARKER)
+    end = "\r\n" if "\r\n" in page else "\n"
+    shown = {name: f"\n{block}\n\n".replace("\n", end) for name, block in blocks.items()}
+    refreshed, replaced = _BLOCK.subn(lambda m: f"{m[1]}{shown[m['name']]}{m[3]}", page)
     if 2 * replaced != markers:
         raise ValueError(f"{markers} markers make {replaced} blocks: a pairgrad:begin or pairgrad:end has no partner")
     return refreshed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
+from harness.contract import output
 from harness.report import tables
 from harness.report.data import Entry, Setting, pick
 from harness.report.documents import describe, heading
@@ -85,7 +87,9 @@ def save(made: Figure, path: Path) -> None:
     """Write a figure in the form its suffix names, the same bytes for the same figure."""
     nameless = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[path.suffix[1:]]
     with matplotlib.rc_context(RC):
-        made.savefig(path, metadata=nameless, dpi=150)
+        buffer = io.BytesIO()
+        made.savefig(buffer, format=path.suffix[1:], metadata=nameless, dpi=150)
+    output.write(path, buffer.getvalue())
 
 
 def failed(shown: Iterable[Entry]) -> list[str]:

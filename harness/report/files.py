@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
+from harness.contract import output
 from harness.contract.records import Record
-from harness.contract.store import write_atomically
 from harness.report import documents, findings, segments
 from harness.report.data import Entry, entries, pick, plotted_settings
 from harness.report.segments import Run
@@ -18,6 +18,7 @@ from harness.report.text import one_line
 README = "README.md"
 GUIDE = "docs/segment_operations.md"
 REPORTS = "reports"
+_AS_BYTES = "surrogateescape"  # what is no UTF-8 in a page that is refreshed stays as it is
 _PLOTTED = (
     "implementation",
     "title",
@@ -48,8 +49,7 @@ def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> Non
 
     made = entries(records)
     for path, content in _texts(records, made, out, runs).items():
-        write_atomically(path, content.encode())
-    (out / "figures").mkdir(parents=True, exist_ok=True)
+        output.write(path, content.encode(errors=_AS_BYTES))
     for setting in plotted_settings(made):
         for kind in documents.FIGURES:
             figure = figures.figure(kind, setting, made)
@@ -59,7 +59,7 @@ def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> Non
         figure = segments_figure.figure(run)
         for path in _figure_paths(out, run.name):
             figures.save(figure, path)
-    write_atomically(out / "index.html", page.page(records, made).encode())
+    output.write(out / "index.html", page.page(records, made).encode())
 
 
 def stale(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> list[str]:
@@ -94,8 +94,8 @@ def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path, runs: Se
         }
         for name, blocks in shown.items():
             page = out.parent / name
-            if page.is_file():
-                texts[page] = documents.refresh_marked(page.read_text(encoding="utf-8"), blocks)
+            if page.is_file() and documents.MARKER.encode() in (held := page.read_bytes()):
+                texts[page] = documents.refresh_marked(held.decode(errors=_AS_BYTES), blocks)
     return texts
 
 
@@ -117,7 +117,7 @@ def _difference(path: Path, content: str) -> str | None:
     """Where a file differs from what it should hold; None where it does not."""
     if not path.is_file():
         return "missing"
-    held = path.read_text(encoding="utf-8").splitlines()
+    held = path.read_text(encoding="utf-8", errors=_AS_BYTES).splitlines()
     for number, (found, right) in enumerate(zip_longest(held, content.splitlines()), start=1):
         if found != right:
             return f"line {number} is {_quoted(found)}, the records give {_quoted(right)}"

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from harness.contract import registry
+from harness.contract.encoding import encode
 from harness.contract.problem import Problem
 from harness.contract.protocol import Case, Description, Device, Implementation, UnavailableError
 from harness.run.child import child_environment
@@ -92,7 +93,7 @@ def _missing(row: type[Implementation], device: Device) -> str | None:
 def main() -> None:
     """`python -m harness.run.describe CHANNEL IMPLEMENTATION`."""
     channel = io.FileIO(int(sys.argv[1]), "w")
-    channel.write(msgspec.json.encode(_describe(sys.argv[2])))
+    channel.write(encode(_describe(sys.argv[2])))
     os._exit(0)
 
 

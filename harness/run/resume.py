@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.contract.records import Record, case_id
+from harness.contract.records import RETRIED_OUTCOMES, Record, case_id
 from harness.contract.registry import code_hash
 from harness.run.plan import Planned
 from harness.run.runner import DEADLINE_OVER
@@ -20,7 +20,7 @@ class MixedRecordsError(ValueError):
 def split(
     plan: Sequence[Planned], records: Iterable[Record], environment: dict[str, Any]
 ) -> tuple[list[Planned], list[Record]]:
-    """The planned cases that have no record yet or ran out of time, and the newest record of each of the others.
+    """The planned cases without a record that says anything of them, and the newest record of each of the others.
 
     Args:
         plan: of this run.
@@ -34,7 +34,7 @@ def split(
     left, done = [], []
     for planned in plan:
         record = newest.get((case_id(planned.case), planned.round))
-        if record is None or record.reason == DEADLINE_OVER:
+        if record is None or _is_to_do_again(record):
             left.append(planned)
             continue
         differences = _differences(record, planned, environment)
@@ -45,6 +45,12 @@ def split(
             )
         done.append(record)
     return left, done
+
+
+def _is_to_do_again(record: Record) -> bool:
+    """Whether a record says nothing of its case: the run's time was over, the harness failed, nothing was timed."""
+    untimed = record.outcome == "ok" and not record.gradient_samples_s
+    return untimed or record.outcome in RETRIED_OUTCOMES or record.reason == DEADLINE_OVER
 
 
 def _differences(record: Record, planned: Planned, environment: dict[str, Any]) -> list[str]:

@@ -19,8 +19,10 @@ import numpy as np
 import psutil
 
 from harness.check.hard_cases import HARD_SCENARIO
+from harness.check.outcomes import is_no_space
 from harness.check.reference import load
 from harness.contract import registry
+from harness.contract.encoding import pack
 from harness.contract.messages import Message, Request
 from harness.contract.problem import FloatArray, Problem
 from harness.contract.protocol import Case, Description
@@ -111,9 +113,13 @@ class Runner:
         with self._evaluating:
             references = self._reference(planned.case)
         if isinstance(references, str):
-            return Finished(self._record(planned, Result(outcome="error", reason=references), case_s=None))
+            return Finished(self._record(planned, Result(outcome="harness-error", reason=references), case_s=None))
         start = time.monotonic()
-        result, gradient = self._supervised(planned, references)
+        try:
+            result, gradient = self._supervised(planned, references)
+        except OSError as error:
+            reason = f"no process could be run for it: {error}"
+            return Finished(self._record(planned, Result(outcome="harness-error", reason=reason), case_s=None))
         record = self._record(planned, result, time.monotonic() - start)
         self._note(record)
         if result.outcome == "error" and result.description is None:
@@ -164,7 +170,7 @@ class Runner:
             caches = Path(private if self.settings.budget_s is not None else shared) / "caches"
             ended = supervise(
                 "harness.run.worker",
-                request=msgspec.json.encode(request),
+                request=pack(request),
                 environment=child_environment(case, len(cores), Path(private), caches),
                 cores=cores,
                 limit_s=limit_s,
@@ -174,6 +180,8 @@ class Runner:
         if used is not None:
             _settle(used)
         result = heard.result or self._unheard(ended, heard, limit_s)
+        if self.settings.budget_s is not None and result.outcome == "ok" and not result.gradient_samples_s:
+            result = Result(outcome="harness-error", reason="nothing was timed")
         result.description = heard.description
         gradient = None
         if self.settings.gradients and heard.result is not None and result.outcome == "ok":
@@ -202,6 +210,8 @@ class Runner:
             return "bad-output", heard.garbled or "too much output"
         if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * self.memory_limit:
             return "out-of-memory-host", f"killed by the system at {peak}"
+        if is_no_space(ended.tail):
+            return "harness-error", "no space was left on the disk"
         if ended.returncode < 0:
             return "crashed", f"killed by signal {-ended.returncode} ({signal.strsignal(-ended.returncode)})"
         return "crashed", f"exit status {ended.returncode} without a result"

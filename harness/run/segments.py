@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.contract.encoding import encode
 from harness.contract.protocol import Case
 from harness.run.child import child_environment
 from harness.run.process import supervise
@@ -70,7 +71,7 @@ def main() -> None:
         SegmentCheck(each.op, each.framework, each.dtype, each.scaled_diff if each.ok else None, each.reason)
         for each in found
     ]
-    io.FileIO(int(sys.argv[1]), "w").write(msgspec.json.encode(checks))
+    io.FileIO(int(sys.argv[1]), "w").write(encode(checks))
     os._exit(0)
 
 

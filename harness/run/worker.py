@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from harness.check.check import (
@@ -29,6 +28,7 @@ from harness.check.check import (
 from harness.check.outcomes import outcome_of, reason_of
 from harness.check.reference import Reference, load
 from harness.contract import registry
+from harness.contract.encoding import encode, unpack
 from harness.contract.messages import Message, Request
 from harness.contract.problem import FloatArray
 from harness.contract.protocol import (
@@ -145,7 +145,7 @@ class Worker:
         result.noisy = max(forward.spread, gradient.spread) > NOISY_SPREAD
 
     def _send(self, **fields: Any) -> None:
-        self.channel.write(msgspec.json.encode(Message(**fields)) + b"\n")
+        self.channel.write(encode(Message(**fields)) + b"\n")
 
 
 def _require_possible(samples: Samples, case: Case, result: Result) -> None:
@@ -168,7 +168,7 @@ def _parallel_units(case: Case) -> int:
 
 def main() -> None:
     """`python -m harness.run.worker DESCRIPTOR`, the request on standard input."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    request = unpack(sys.stdin.buffer.read(), Request)
     Worker(request, io.FileIO(int(sys.argv[1]), "w")).run()
     os._exit(0)  # frameworks' exit hooks may hang or crash after the result is out
 

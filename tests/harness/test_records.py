@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from fake_cases import fake, planned
 
-from harness.contract import records
+from harness.contract import output, records
 from harness.contract.records import OUTCOMES, Record, case_id
-from harness.contract.store import RecordFile, RecordsError, read_records, write_atomically
+from harness.contract.store import RecordFile, RecordsError, read_records
 from harness.run.plan import Planned
 
 PAIRGRAD = [sys.executable, "-c", "from harness.cli import main; main()"]
@@ -121,23 +121,8 @@ exit $status"""
     assert all(json.loads(line)["outcome"] == "ok" for line in ended.stdout.splitlines())
 
 
-@pytest.mark.parametrize("failing", ["fsync", "replace"])
-def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch, failing):
-    path = tmp_path / "a.jsonl"
-    write_atomically(path, b"old")
-
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, "full")
-
-    monkeypatch.setattr(records.os, failing, full)
-    with pytest.raises(OSError, match="full"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_failed_first_write_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(records.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    monkeypatch.setattr(output.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
     with pytest.raises(OSError, match="full"):
         RecordFile(tmp_path / "new.jsonl").add(record())
     assert list(tmp_path.iterdir()) == []
@@ -224,6 +209,44 @@ def test_newer_schema_is_refused(tmp_path):
     RecordFile(path).add(record(schema_version=records.SCHEMA_VERSION + 1))
     with pytest.raises(RecordsError, match="newer than"):
         read_records([path])
+
+
+@pytest.mark.parametrize("blank", ["\n", "  \n", "\r\n"])
+def test_blank_lines_are_no_records(tmp_path, blank):
+    path = tmp_path / "a.jsonl"
+    RecordFile(path).add(record())
+    path.write_bytes(blank.encode() + path.read_bytes() + blank.encode())
+    assert [each.n for each in read_records([path])] == [10]
+
+
+def test_a_wrong_line_keeps_its_number_after_a_blank_one(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n{}\n")
+    with pytest.raises(RecordsError, match="line 2"):
+        read_records([path])
+
+
+def test_a_folder_called_local_is_read_like_any_other(tmp_path):
+    for name in ("local", "other", "deeper/local"):
+        RecordFile(tmp_path / name / "a.jsonl").add(record())
+    assert len(read_records([tmp_path])) == 3
+
+
+def test_of_the_default_folder_local_records_are_left_out_unless_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("results/here", "results/here/local", "results/local", "results/local/deeper"):
+        RecordFile(Path(name) / "a.jsonl").add(record())
+    assert len(read_records([Path("results")])) == len(read_records([tmp_path / "results"])) == 2
+    assert len(read_records([Path("results/local")])) == 2
+
+
+def test_records_come_through_a_pipe(tmp_path):
+    RecordFile(tmp_path / "a.jsonl").add(record())
+    reading, writing = os.pipe()
+    os.write(writing, (tmp_path / "a.jsonl").read_bytes())
+    os.close(writing)
+    assert [each.n for each in read_records([Path(f"/proc/self/fd/{reading}")])] == [10]
+    os.close(reading)
 
 
 def test_missing_folder_is_named():
