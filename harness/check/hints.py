@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness.check.judgement import pair_slack, tolerance
-from harness.check.oracle import spline
 from harness.check.reference import Reference
+from harness.check.spline import spline
 from harness.contract.problem import FloatArray
 from harness.contract.protocol import Dtype
 from harness.contract.records import Result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -16,12 +15,13 @@ from types import ModuleType
 
 from harness.contract.encoding import is_unicode
 from harness.contract.protocol import Description, Implementation
+from harness.contract.sources import closure, digest, module_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "implementations"
 MODULE = "implementation.py"
-_MEASURING = ("contract", "check", "run")
-_SHARED_FOLDERS = ("_jax", "_warp", "_enzyme", "segment_ops")
+_MEASURING = ("harness.check.oracle", "harness.run.child", "harness.run.process", "harness.run.worker")
+"""Modules that a case runs through, whatever the row; all that they import goes with them."""
 
 
 class UnknownImplementationError(ValueError):
@@ -130,21 +130,22 @@ def is_source_of(name_or_path: str, filename: str) -> bool:
 
 @functools.cache
 def code_hash(name_or_path: str) -> str:
-    """SHA-256 (12 digits) over what decides a record: the measuring part of the harness and the row's sources."""
-    digest = hashlib.sha256()
-    for path in _hashed(name_or_path):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+    """SHA-256 (12 digits) over what decides a record: see `sources`."""
+    return digest(sources(name_or_path))
 
 
-def _hashed(name_or_path: str) -> Iterable[Path]:
-    for wing in _MEASURING:
-        yield from sorted((ROOT / "harness" / wing).glob("*.py"))
+def sources(name_or_path: str) -> frozenset[Path]:
+    """The files that decide a record: of the harness those that measure, and the row with all that it leads to."""
     if name_or_path.endswith(".py"):
-        yield Path(name_or_path)
-        return
-    for folder in (name_or_path, *_SHARED_FOLDERS):
-        yield from sorted(p for p in (FOLDER / folder).rglob("*") if p.suffix in (".py", ".cpp", ".h"))
+        path = Path(name_or_path)
+        return _measuring() | closure([path], (path.parent, ROOT), (path.parent, FOLDER))
+    module = f"{FOLDER.name}.{name_or_path}.{Path(MODULE).stem}"
+    return _measuring() | closure(module_files(module, (ROOT,)), (ROOT,), (FOLDER,))
+
+
+@functools.cache
+def _measuring() -> frozenset[Path]:
+    return frozenset(closure([file for name in _MEASURING for file in module_files(name, (ROOT,))], (ROOT,)))
 
 
 def lines_of_code(name_or_path: str, description: Description) -> tuple[int | None, int | None]:

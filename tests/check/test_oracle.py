@@ -7,6 +7,7 @@ from scipy.integrate import quad
 from harness.check import judgement, oracle
 from harness.check.hard_cases import HARD_CASES, HardCase
 from harness.check.inputs import clustered_positions, published_positions
+from harness.check.spline import spline, spline_derivative
 from harness.contract.problem import InvalidPositionsError, Problem
 
 # loss, |g|_2, true pairs, fullest cell, 3x3 pairs: printed in the study (N = 1000) or computed from its input elsewhere
@@ -99,20 +100,20 @@ def test_counts_agree_with_all_pairs(case: HardCase) -> None:
 @pytest.mark.parametrize("h", [0.5, 0.1])
 def test_kernel_is_normalised_and_smooth(h: float) -> None:
     def ring(r: float) -> float:
-        return 2.0 * np.pi * r * float(oracle.spline(np.array(r), h))
+        return 2.0 * np.pi * r * float(spline(np.array(r), h))
 
     assert quad(ring, 0.0, 2.0 * h, points=[h])[0] == pytest.approx(1.0, abs=1e-8)
     below, above = (np.array(h * (1.0 + s * 1e-9)) for s in (-1, 1))
-    assert oracle.spline(below, h) == pytest.approx(float(oracle.spline(above, h)), rel=1e-8)
-    assert oracle.spline_derivative(below, h) == pytest.approx(float(oracle.spline_derivative(above, h)), rel=1e-8)
+    assert spline(below, h) == pytest.approx(float(spline(above, h)), rel=1e-8)
+    assert spline_derivative(below, h) == pytest.approx(float(spline_derivative(above, h)), rel=1e-8)
     r = np.linspace(0.01, 1.99, 500) * h
     step = 1e-6 * h
-    slope = (oracle.spline(r + step, h) - oracle.spline(r - step, h)) / (2.0 * step)
-    np.testing.assert_allclose(oracle.spline_derivative(r, h), slope, atol=1e-8 / h**3)
+    slope = (spline(r + step, h) - spline(r - step, h)) / (2.0 * step)
+    np.testing.assert_allclose(spline_derivative(r, h), slope, atol=1e-8 / h**3)
 
 
 def test_kernel_has_the_known_values() -> None:
-    assert oracle.spline(np.array([0.0, 0.5, 1.0, 5.0]), 0.5).tolist() == pytest.approx(
+    assert spline(np.array([0.0, 0.5, 1.0, 5.0]), 0.5).tolist() == pytest.approx(
         [1.8189136353359467, 0.4547284088339867, 0.0, 0.0], rel=1e-15
     )
 

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from fake_cases import LIMIT_S, planned
+from fake_cases import LIMIT_S, made_record, planned
 
 from harness.contract.records import OUTCOMES
 from harness.contract.store import RecordFile, read_records
@@ -33,8 +33,10 @@ def test_larger_n_is_skipped_after_a_timeout_and_says_so():
 
 
 def test_no_skip_runs_it():
-    records = run(sweep("times_out_from_200", 200, 201), msgspec.structs.replace(SLOW, skip_larger=False))
-    assert [r.outcome for r in records] == ["timeout", "timeout"]
+    settings = msgspec.structs.replace(SLOW, skip_larger=False)
+    assert [r.outcome for r in run(sweep("right", 300), settings, [made_record("right", 200, outcome="timeout")])] == [
+        "ok"
+    ]
 
 
 def test_larger_n_is_skipped_after_running_out_of_memory():
@@ -47,10 +49,11 @@ def test_other_failures_do_not_skip():
 
 
 def test_check_leaves_a_row_that_hangs_alone():
-    plan = [planned("times_out_from_200", 200), planned("times_out_from_200", 100, dtype="float32"), planned("right")]
-    records = run(plan, msgspec.structs.replace(SLOW, budget_s=None))
-    assert [r.outcome for r in records] == ["timeout", "skipped", "ok"]
-    assert records[1].reason == "timeout at times_out_from_200/published/200/cpu/float64/1t"
+    hung = made_record("right", 200, outcome="timeout")
+    plan = [planned("right", 100, dtype="float32"), planned("raises")]
+    records = run(plan, msgspec.structs.replace(SLOW, budget_s=None), [hung])
+    assert [r.outcome for r in records] == ["skipped", "error"]
+    assert records[0].reason == "timeout at right/published/200/cpu/float64/1t"
 
 
 def test_a_module_that_does_not_load_is_tried_once():
@@ -59,21 +62,16 @@ def test_a_module_that_does_not_load_is_tried_once():
     assert records[0].reason == records[1].reason
 
 
-def test_resumed_run_knows_where_a_series_stopped():
-    first = run(sweep("times_out_from_200", 200))
-    assert [r.outcome for r in run(sweep("times_out_from_200", 300), earlier=first)] == ["skipped"]
+@pytest.fixture(scope="module")
+def recorded():
+    """A record as a run makes it."""
+    (record,) = run([planned("raises", 10)])
+    return record
 
 
-def test_resume_runs_only_what_is_missing():
-    whole = sweep("right", 10, 20, 30)
-    records = run(whole[:2])
-    left, done = split(whole, records, machine.environment())
-    assert (left, done) == (whole[2:], records)
-
-
-def test_resume_tells_rounds_apart():
-    records = run([planned("right", 10)])
-    assert split([planned("right", 10, number=1)], records, machine.environment())[1] == []
+def test_resume_runs_only_what_is_missing(recorded):
+    whole = [planned("raises", 10, 0), planned("raises", 10, 1), planned("raises", 20)]
+    assert split(whole, [recorded], machine.environment()) == (whole[1:], [recorded])
 
 
 @pytest.mark.parametrize(
@@ -86,13 +84,12 @@ def test_resume_tells_rounds_apart():
         ({"environment": {"python": "2.7"}}, r"python 2\.7, now 3"),
     ],
 )
-def test_resume_refuses_to_mix_and_says_what_differs(monkeypatch, change, words):
+def test_resume_refuses_to_mix_and_says_what_differs(monkeypatch, recorded, change, words):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
-    (record,) = run([planned("raises", 10)])
     now = machine.environment()
     changed = {**change, "environment": {**now, **change.get("environment", {})}}
     with pytest.raises(MixedRecordsError, match=f"cannot resume: raises/published/10/.* was recorded with {words}"):
-        split([planned("raises", 10)], [msgspec.structs.replace(record, **changed)], now)
+        split([planned("raises", 10)], [msgspec.structs.replace(recorded, **changed)], now)
 
 
 def test_shards_are_disjoint_and_complete():
@@ -116,8 +113,8 @@ def test_n_ascends_within_a_series_and_rounds_are_shuffled():
 
 
 FAILING = {
-    "ignores_sigterm": "timeout",
     "hangs_at_import": "timeout",
+    "ignores_sigterm": "timeout",
     "leaves_daemon_and_hangs": "timeout",
     "segfaults": "crashed",
     "aborts": "crashed",
@@ -135,11 +132,11 @@ FAILING = {
 
 
 def test_sixty_cases_a_quarter_of_which_fail(tmp_path):
-    right = [planned("right", n) for n in range(1, 46)]
+    right = [planned("right", 45, number) for number in range(45)]
     broken = [planned(name, 45) for name in FAILING]
     whole = [each for k, bad in enumerate(broken) for each in (bad, *right[3 * k : 3 * k + 3])]
     file = RecordFile(tmp_path / "run.jsonl")
-    with Runner(SLOW, "test") as runner:
+    with Runner(Settings(limit_s=LIMIT_S, jobs=4), "test") as runner:  # those that hang, one beside the other
         for finished in runner.run(whole):
             file.add(finished.record)
     records = read_records([tmp_path])

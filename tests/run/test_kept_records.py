@@ -1,30 +1,19 @@
 """Nothing recorded is ever lost: not by a kill, a full disk or a second run beside this one."""
 
-import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from fake_cases import fake, planned
+from fake_cases import fake, strictly
 
-from harness.contract import output, records
-from harness.contract.records import OUTCOMES, Record, case_id
-from harness.contract.store import RecordFile, RecordsError, read_records
-from harness.run.plan import Planned
+from harness.contract.store import read_records
 
 PAIRGRAD = [sys.executable, "-c", "from harness.cli import main; main()"]
-FIVE = ["--n", "10", "--n", "20", "--n", "30", "--n", "40", "--n", "50", "--budget", "0.01", "--threads", "1"]
-
-
-def record(n=10, **fields):
-    case = planned("right", n).case
-    fields = {"outcome": "ok", "device": "cpu", "dtype": "float64", "threads": 1, **fields}
-    return Record(case_id=case_id(case), implementation="right", scenario="published", n=n, **fields)
+FIVE = ["--n", "10", "--rounds", "5", "--budget", "0.01", "--threads", "1"]
 
 
 def bench(folder, *options, impl=("right",), prelude=""):
@@ -34,15 +23,6 @@ def bench(folder, *options, impl=("right",), prelude=""):
     return subprocess.run(
         [*command, "bench", *rows, "--results", str(folder), *(options or FIVE)], capture_output=True, text=True
     )
-
-
-def strictly(path):
-    """Every line of a records file, parsed as JSON that has no NaN or Infinity."""
-
-    def refuse(constant):
-        raise AssertionError(f"{constant} in {path}")
-
-    return [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
 
 
 def in_folder(folder):
@@ -61,7 +41,7 @@ def test_killed_run_keeps_finished_records_and_resumes_with_the_rest(tmp_path):
     assert 2 <= len(finished) < 5
     assert bench(tmp_path, *FIVE, "--resume").returncode == 0
     everything = in_folder(tmp_path)
-    assert sorted(entry["n"] for entry in everything) == [10, 20, 30, 40, 50]
+    assert sorted(entry["round"] for entry in everything) == [0, 1, 2, 3, 4]
     assert everything[: len(finished)] == finished
     assert "nothing left to run; 5 records in" in bench(tmp_path, *FIVE, "--resume").stdout
 
@@ -78,9 +58,9 @@ def fatal(*arguments):
     return real(*arguments)
 os.{step} = fatal"""
     assert bench(tmp_path, prelude=prelude).returncode == -9
-    assert [entry["n"] for entry in in_folder(tmp_path)] == [10, 20]
+    assert [entry["round"] for entry in in_folder(tmp_path)] == [0, 1]
     assert bench(tmp_path, *FIVE, "--resume").returncode == 0
-    assert [entry["n"] for entry in in_folder(tmp_path)] == [10, 20, 30, 40, 50]
+    assert [entry["round"] for entry in in_folder(tmp_path)] == [0, 1, 2, 3, 4]
 
 
 def test_full_disk_is_an_error_and_keeps_what_was_written(tmp_path):
@@ -96,7 +76,7 @@ os.fsync = full"""
     ended = bench(tmp_path, prelude=prelude)
     assert ended.returncode == 1
     assert "No space left on device" in ended.stderr
-    assert [entry["n"] for entry in in_folder(tmp_path)] == [10, 20]
+    assert [entry["round"] for entry in in_folder(tmp_path)] == [0, 1]
     assert os.listdir(tmp_path) == [path.name for path in tmp_path.glob("*.jsonl")]
 
 
@@ -121,19 +101,12 @@ exit $status"""
     assert all(json.loads(line)["outcome"] == "ok" for line in ended.stdout.splitlines())
 
 
-def test_failed_first_write_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(output.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
-    with pytest.raises(OSError, match="full"):
-        RecordFile(tmp_path / "new.jsonl").add(record())
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_two_runs_at_once_keep_apart(tmp_path):
     rows = ["--impl", fake("right"), "--results", str(tmp_path)]
     both = [subprocess.Popen([*PAIRGRAD, "bench", *rows, *FIVE], stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
     files = [strictly(path) for path in sorted(tmp_path.glob("*.jsonl"))]
-    assert [[entry["n"] for entry in entries] for entries in files] == [[10, 20, 30, 40, 50]] * 2
+    assert [[entry["round"] for entry in entries] for entries in files] == [[0, 1, 2, 3, 4]] * 2
     assert len({entries[0]["run_id"] for entries in files}) == 2
 
 
@@ -181,80 +154,3 @@ def test_bench_exits_1_where_nothing_was_timed_of_a_row_asked_for(tmp_path):
     for name, outcome in (("has_no_device", "unavailable"), ("supports_nothing", "unsupported")):
         assert f"problem {name}: nothing was timed: {outcome}" in ended.stdout
     assert "problem right" not in ended.stdout
-
-
-def test_a_single_sample_is_valid_json(tmp_path):
-    path = tmp_path / "one.jsonl"
-    RecordFile(path).add(record(forward_s=1.0, forward_iqr_s=float("nan"), forward_samples_s=[1.0]))
-    assert strictly(path)[0]["forward_iqr_s"] is None
-
-
-def test_records_survive_the_round_trip(tmp_path):
-    file = RecordFile(tmp_path / "a.jsonl")
-    written = [record(n, outcome=outcome, reason="why", timestamp=f"{n:03}") for n, outcome in enumerate(OUTCOMES)]
-    for each in written:
-        file.add(each)
-    assert read_records([tmp_path]) == written
-
-
-def test_unknown_outcome_is_refused(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"outcome": "fine", "implementation": "x", "scenario": "s", "n": 1}\n')
-    with pytest.raises(RecordsError, match=r"a\.jsonl, line 1: not a record"):
-        read_records([path])
-
-
-def test_newer_schema_is_refused(tmp_path):
-    path = tmp_path / "a.jsonl"
-    RecordFile(path).add(record(schema_version=records.SCHEMA_VERSION + 1))
-    with pytest.raises(RecordsError, match="newer than"):
-        read_records([path])
-
-
-@pytest.mark.parametrize("blank", ["\n", "  \n", "\r\n"])
-def test_blank_lines_are_no_records(tmp_path, blank):
-    path = tmp_path / "a.jsonl"
-    RecordFile(path).add(record())
-    path.write_bytes(blank.encode() + path.read_bytes() + blank.encode())
-    assert [each.n for each in read_records([path])] == [10]
-
-
-def test_a_wrong_line_keeps_its_number_after_a_blank_one(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text("\n{}\n")
-    with pytest.raises(RecordsError, match="line 2"):
-        read_records([path])
-
-
-def test_a_folder_called_local_is_read_like_any_other(tmp_path):
-    for name in ("local", "other", "deeper/local"):
-        RecordFile(tmp_path / name / "a.jsonl").add(record())
-    assert len(read_records([tmp_path])) == 3
-
-
-def test_of_the_default_folder_local_records_are_left_out_unless_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("results/here", "results/here/local", "results/local", "results/local/deeper"):
-        RecordFile(Path(name) / "a.jsonl").add(record())
-    assert len(read_records([Path("results")])) == len(read_records([tmp_path / "results"])) == 2
-    assert len(read_records([Path("results/local")])) == 2
-
-
-def test_records_come_through_a_pipe(tmp_path):
-    RecordFile(tmp_path / "a.jsonl").add(record())
-    reading, writing = os.pipe()
-    os.write(writing, (tmp_path / "a.jsonl").read_bytes())
-    os.close(writing)
-    assert [each.n for each in read_records([Path(f"/proc/self/fd/{reading}")])] == [10]
-    os.close(reading)
-
-
-def test_missing_folder_is_named():
-    with pytest.raises(RecordsError, match="nowhere is neither a file nor a folder"):
-        read_records([Path("nowhere")])
-
-
-def test_case_id_names_no_path():
-    case = planned("right", 10, threads=2).case
-    assert case_id(case) == "right/published/10/cpu/float64/2t"
-    assert isinstance(Planned(case, 0).case.implementation, str)

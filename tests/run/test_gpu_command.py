@@ -17,7 +17,7 @@ import pytest
 from harness import gpu
 from harness.run import machine
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 H200 = {"name": "NVIDIA H200", "memory_bytes": 1, "driver": "1", "multiprocessors": 132}
 NO_TIME_LIMIT = 1e9
 

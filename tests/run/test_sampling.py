@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.contract.samples import FLOOR_S_PER_SLOT, Samples
+from harness.contract.samples import Samples
 from harness.run import machine
 from harness.run.sampling import MAXIMUM_SAMPLES, MINIMUM_SAMPLES, sample
 
@@ -69,19 +69,6 @@ def test_steady_samples_stop_early_and_restless_ones_at_the_budget(clock):
     assert len(endless.seconds) == MAXIMUM_SAMPLES
     slow, _ = sample(clock.calls([50.0]), [0], lambda *_: None, 0.1)
     assert len(slow.seconds) == MINIMUM_SAMPLES
-
-
-def test_median_and_interquartile_range():
-    samples = Samples([4.0, 1.0, 3.0, 2.0, 100.0])
-    assert (samples.median, samples.iqr, samples.spread) == (3.0, 2.0, pytest.approx(2 / 3))
-    assert Samples([1.0]).iqr == 0.0
-
-
-def test_floor_counts_slots_and_cores():
-    samples = Samples([1e-3, 1.0])
-    assert not samples.below_floor(int(0.9e-3 / FLOOR_S_PER_SLOT), 1)
-    assert samples.below_floor(int(1.1e-3 / FLOOR_S_PER_SLOT), 1)
-    assert not samples.below_floor(int(1.1e-3 / FLOOR_S_PER_SLOT), 2)
 
 
 def test_compile_time_has_its_own_column_and_a_recompilation_is_counted(bench):
