@@ -7,6 +7,7 @@ from in_process import right
 from harness.check.hints import hint
 from harness.check.judgement import judge
 from harness.check.spline import spline
+from harness.contract.protocol import Counted
 
 N = 60
 (REFERENCE,) = right("clustered", N, "float64")
@@ -25,8 +26,7 @@ def hinted(loss=REFERENCE.loss, gradient=REFERENCE.gradient, pairs=0, *, repeate
         "float64",
         loss=np.float64(loss),
         gradient=gradient,
-        true_pairs=REFERENCE.counts.true_pairs + pairs,
-        pair_slots=0,
+        counts=Counted(REFERENCE.counts.true_pairs + pairs, pair_slots=0),
         expected_pair_slots=0,
     )
     return hint(REFERENCE, "float64", result, gradient, repeated=repeated)

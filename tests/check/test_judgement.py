@@ -8,6 +8,7 @@ from in_process import right
 from harness.check import judgement
 from harness.check.judgement import judge, tolerance
 from harness.contract.problem import Problem
+from harness.contract.protocol import Counted
 
 N = 50
 (REFERENCE,) = right("published", N, "float64")
@@ -19,8 +20,7 @@ def judged(reference=REFERENCE, dtype="float64", **changed):
     outputs = {
         "loss": np.dtype(dtype).type(reference.loss),
         "gradient": reference.gradient.astype(dtype),
-        "true_pairs": reference.counts.true_pairs,
-        "pair_slots": 7,
+        "counts": Counted(reference.counts.true_pairs, pair_slots=7),
         "expected_pair_slots": 7,
     }
     return judge(reference, dtype, **{**outputs, **changed})
@@ -90,21 +90,24 @@ def test_outputs_of_another_form_are_told(changed, outcome, words):
 
 def test_counts_are_exact_in_float64():
     pairs = REFERENCE.counts.true_pairs
-    assert judged(true_pairs=pairs + 2).reason == f"true_pairs is {pairs + 2}, expected {pairs}"
-    assert judged(pair_slots=8).reason == "pair_slots is 8, expected 7 by the row's formula"
+    assert judged(counts=Counted(pairs + 2, 7)).reason == f"true_pairs is {pairs + 2}, expected {pairs}"
+    assert (
+        judged(counts=Counted(REFERENCE.counts.true_pairs, 8)).reason
+        == "pair_slots is 8, expected 7 by the row's formula"
+    )
 
 
 def test_pairs_at_the_cutoff_may_fall_on_either_side():
     doubtful = msgspec.structs.replace(REFERENCE, boundary_pairs=2)
     pairs = doubtful.counts.true_pairs
-    assert judged(doubtful, true_pairs=pairs - 2).outcome == "ok"
-    assert judged(doubtful, true_pairs=pairs - 3).outcome == "disagrees"
+    assert judged(doubtful, counts=Counted(pairs - 2, 7)).outcome == "ok"
+    assert judged(doubtful, counts=Counted(pairs - 3, 7)).outcome == "disagrees"
     assert judgement.pair_slack(SINGLE, "float32") >= 2.0
-    assert judged(SINGLE, "float32", true_pairs=SINGLE.counts.true_pairs + 2).outcome == "ok"
+    assert judged(SINGLE, "float32", counts=Counted(SINGLE.counts.true_pairs + 2, 7)).outcome == "ok"
 
 
 def test_every_complaint_is_made():
-    result = judged(loss=np.float64(0.0), gradient=off_by(1.0), true_pairs=1, pair_slots=1)
+    result = judged(loss=np.float64(0.0), gradient=off_by(1.0), counts=Counted(1, 1))
     assert [each.split()[0] for each in result.reason.split("; ")] == ["loss", "gradient", "true_pairs", "pair_slots"]
 
 
