@@ -1,9 +1,11 @@
-# Everything runs in .venv, which is made on first use. PYTHON names the interpreter to make it with (3.11 or newer).
-PYTHON ?= python3
+# Everything runs in .venv, which is made on first use with PYTHON: 3.11 or newer. Where none is named it is python3.11,
+# for which alone enzyme-ad has wheels, if that is there, else python3.
+SETUP_PYTHON = $(or $(PYTHON),$(shell python3.11 -c 'print("python3.11")' 2>/dev/null),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # rows whose packages have wheels everywhere: the gate fails if one of them was not checked
 REQUIRED := jax_cell_list jax_cell_list_adjoint jax_neighbor_list jax_segments jax_warp_adjoint numba_adjoint \
@@ -11,7 +13,7 @@ REQUIRED := jax_cell_list jax_cell_list_adjoint jax_neighbor_list jax_segments j
 CACHES = T=$$(mktemp -d); trap 'rm -rf "$$T"' EXIT; export WARP_CACHE_PATH="$$T/warp" NUMBA_CACHE_DIR="$$T/numba";
 
 .DEFAULT_GOAL := help
-.PHONY: help bench test check test-slow bench-study bench-full bench-gpu bench-segments bench-micro docs lint types report clean
+.PHONY: help bench test check test-thorough test-slow bench-study bench-full bench-gpu bench-segments bench-micro docs lint types report clean
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -21,14 +23,17 @@ bench: $(READY) ## Compare all rows on this machine's CPU and print the tables; 
 	  $(BIN)/pairgrad report --results results/local --out reports/local && exit $$code
 
 test: $(READY) lint types ## Lint, types, tests, the agreement gate, stale-report check
-	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu"
+	@$(PYTEST) -m "not slow and not gpu and not thorough"
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/pairgrad report --check
 
 check: $(READY) ## The gate: every gradient against the oracle, finite differences and each other
 	@$(BIN)/pairgrad check $(addprefix --require ,$(REQUIRED))
 
-test-slow: $(READY) ## The tests that take minutes
+test-thorough: $(READY) ## The tests that are too long for every change; .ci/run runs them after `make test`
+	@$(PYTEST) -m "thorough and not gpu"
+
+test-slow: $(READY) ## The tests that take minutes each
 	@$(BIN)/python -m pytest -m slow --timeout 3600
 
 bench-study: $(READY) ## The study's run, N to 1e6; updates the committed records and reports
@@ -52,7 +57,7 @@ bench-segments: $(READY) ## The segment operations, plain composites and, if ins
 	  $(BIN)/pairgrad report
 
 bench-gpu: ## On a machine with an NVIDIA GPU, with what is installed there: agreement, tests, rows, segment operations
-	@PYTHONPATH="$$PWD" "$(PYTHON)" -m harness.gpu
+	@PYTHONPATH="$$PWD" "$(or $(PYTHON),python3)" -m harness.gpu
 
 docs: $(READY) ## Make the generated page of the docs anew
 	@$(BIN)/python -m harness.report.schema > docs/record_schema.md
@@ -71,11 +76,11 @@ clean: ## Remove .venv and local results and reports
 	rm -rf $(VENV) results/local reports/local
 
 $(READY): pyproject.toml constraints.txt
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "pairgrad needs Python 3.11 or newer, this is $$("$(PYTHON)" --version): make PYTHON=python3.11 ..."; exit 2; }
-	@echo "setting up $(VENV): a few minutes, once"
-	@"$(PYTHON)" -m venv $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@"$(SETUP_PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pairgrad needs Python 3.11 or newer, this is $$("$(SETUP_PYTHON)" --version): make PYTHON=python3.11 ..."; exit 2; }
+	@echo "setting up $(VENV) with $$("$(SETUP_PYTHON)" --version): a few minutes, once"
+	@"$(SETUP_PYTHON)" -m venv $(VENV)
+	@$(PIP) install --constraint constraints.txt --editable '.[jax,torch,warp,numba,page,dev]'
 	@$(PIP) install --constraint constraints.txt --editable '.[enzyme]' || \
 	  echo "enzyme-ad could not be installed (above): its rows will say unavailable"
 	@touch $@

@@ -262,8 +262,9 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
     if not only_check:
         with _tried(out, "give --out a folder"):
             output.require_writable_folder(out)
-        report.write(records, out, runs)
-        terminal.say(console, f"reports in {out}", f"open {shlex.quote(str(out / 'index.html'))}")
+        lacking = report.write(records, out, runs)
+        page = f"the page was not written: {lacking}" if lacking else f"open {shlex.quote(str(out / 'index.html'))}"
+        terminal.say(console, f"reports in {out}", page)
         return
     stale = report.stale(records, out, runs)
     terminal.say(console, *stale, mark="[red]stale[/] ")

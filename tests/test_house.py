@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from imports import imported
 
 ROOT = Path(__file__).parents[1]
 HARNESS = ROOT / "harness"
@@ -28,17 +27,6 @@ def modules() -> dict[str, Path]:
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in HARNESS.rglob("*.py")
     }
-
-
-def imported(path: Path, known: Container[str] = ()) -> Iterator[str]:
-    """Dotted names of all that a file imports, wherever in it; for `from a import b` a.b if that is known, else a."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                within = f"{node.module}.{alias.name}"
-                yield within if within in known else node.module
 
 
 def room(module: str) -> str:

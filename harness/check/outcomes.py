@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from harness.contract import registry
+from harness.contract.extras import missing_module
 from harness.contract.problem import InvalidPositionsError
 from harness.contract.protocol import CapacityOverflowError, Case, UnavailableError
 from harness.contract.records import Outcome
@@ -45,6 +46,8 @@ def outcome_of(error: BaseException, case: Case) -> Outcome:
 
 def reason_of(error: BaseException, case: Case) -> str:
     """The error's own words, and for an unforeseen one the innermost line of the implementation that it passed."""
+    if isinstance(error, ModuleNotFoundError):
+        return missing_module(error)
     words = f"{type(error).__name__}: {error}".strip()[:2000]
     if isinstance(error, UnavailableError | ImportError | InvalidPositionsError | CapacityOverflowError):
         return words

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 
 from harness.contract import output
+from harness.contract.extras import missing_module
 from harness.contract.records import Record
 from harness.report import documents, findings, segments
 from harness.report.data import Entry, entries, pick, plotted_settings
@@ -34,18 +35,21 @@ _PLOTTED = (
 )
 
 
-def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> None:
+def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> str | None:
     """Write everything that follows from the records and from the runs of the segment operations' benchmark.
 
     Into `out`: report.md (the index), findings.md, segments.md, figures/*.svg and .png, data/*.csv (what the figures
     show) and index.html (the page). README.md and docs/segment_operations.md beside `out`, if that is called reports,
     have their marked blocks refreshed.
 
+    Returns:
+        Why the page was not written, where a package that it needs is missing.
+
     Raises:
         OSError: a file cannot be written.
         ValueError: a page's markers are not understood.
     """
-    from harness.report import figures, page, segments_figure
+    from harness.report import figures, segments_figure
 
     made = entries(records)
     for path, content in _texts(records, made, out, runs).items():
@@ -59,7 +63,14 @@ def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> Non
         figure = segments_figure.figure(run)
         for path in _figure_paths(out, run.name):
             figures.save(figure, path)
-    output.write(out / "index.html", page.page(records, made).encode())
+    try:
+        from harness.report import page
+
+        content = page.page(records, made)
+    except ModuleNotFoundError as error:
+        return missing_module(error)
+    output.write(out / "index.html", content.encode())
+    return None
 
 
 def stale(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> list[str]:

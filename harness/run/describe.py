@@ -19,6 +19,7 @@ import numpy as np
 
 from harness.contract import registry
 from harness.contract.encoding import encode
+from harness.contract.extras import missing_module
 from harness.contract.problem import Problem
 from harness.contract.protocol import Case, Description, Device, Implementation, UnavailableError
 from harness.run.child import child_environment
@@ -72,6 +73,8 @@ def _describe(implementation: str) -> Availability:
     name = registry.row_name(implementation)
     try:
         row = registry.load(implementation)
+    except ModuleNotFoundError as error:
+        return Availability(name=name, problem=missing_module(error))
     except Exception as error:
         return Availability(name=name, problem=f"{type(error).__name__}: {error}")
     missing: dict[str, str | None] = {device: _missing(row, device) for device in row.description.devices}

@@ -7,6 +7,7 @@ from scipy.integrate import quad
 from harness.check import judgement, oracle
 from harness.check.hard_cases import HARD_CASES, HardCase
 from harness.check.inputs import clustered_positions, published_positions
+from harness.check.reference import load, save
 from harness.check.spline import spline, spline_derivative
 from harness.contract.problem import InvalidPositionsError, Problem
 
@@ -21,7 +22,7 @@ VALID = [case for case in HARD_CASES if not case.refused]
 REFUSED = [case for case in HARD_CASES if case.refused]
 
 
-@pytest.mark.parametrize("n", PUBLISHED)
+@pytest.mark.parametrize("n", [1_000, 100_000, pytest.param(1_000_000, marks=pytest.mark.thorough)])
 def test_published_input_gives_the_study_figures(n: int) -> None:
     loss, norm, pairs, fullest, stencil = PUBLISHED[n]
     right = oracle.reference("published", Problem.of_size(n), published_positions(n))
@@ -121,8 +122,8 @@ def test_kernel_has_the_known_values() -> None:
 def test_references_survive_the_file(tmp_path: object) -> None:
     path = tmp_path / "r.npz"  # type: ignore[operator]
     written = list(oracle.references("hard", 0, "float32"))
-    oracle.save(path, written)
-    read = oracle.load(path)
+    save(path, written)
+    read = load(path)
     assert [r.name for r in read] == [r.name for r in written]
     for a, b in zip(read, written, strict=True):
         assert (a.loss, a.counts, a.problem, a.refusal) == (b.loss, b.counts, b.problem, b.refusal)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.contract import registry
-from harness.contract.records import Record
 from harness.run import machine
+from harness.run.describe import Availability, describe_all
 from harness.run.plan import Narrowing, plan
 from harness.run.runner import Runner
 from harness.run.settings import Settings
@@ -18,24 +18,29 @@ pytestmark = pytest.mark.skipif(bool(machine.cuda_devices()), reason="there is a
 
 
 @pytest.fixture(scope="module")
-def records() -> dict[str, Record]:
-    asked = Narrowing(ns=(100,), devices=("cuda",))
-    planned = plan("quick", registry.names(), asked)
-    with Runner(Settings(budget_s=0.0), "no-gpu") as runner:
-        return {finished.record.implementation: finished.record for finished in runner.run(planned)}
+def rows() -> dict[str, Availability]:
+    return {row.name: row for row in describe_all(registry.names())}
 
 
 @pytest.mark.parametrize("name", registry.names())
-def test_cuda_without_a_device_is_no_cpu_time(name: str, records: dict[str, Record]) -> None:
-    record = records[name]
-    assert record.device == "cuda"
-    assert record.outcome in ("unavailable", "unsupported")
+def test_every_row_that_names_cuda_says_that_there_is_none(name: str, rows: dict[str, Availability]) -> None:
+    row = rows[name]
+    if row.description is None:
+        pytest.skip(f"{name}: {row.problem}")
+    if "cuda" in row.description.devices:
+        assert row.missing["cuda"] is not None
+        assert "cuda" in row.missing["cuda"].lower()
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("warp_adjoint", "unavailable"), ("numba_adjoint", "unsupported")])
+def test_cuda_without_a_device_is_no_cpu_time(name: str, outcome: str) -> None:
+    planned = plan("quick", [name], Narrowing(ns=(100,), devices=("cuda",)))
+    with Runner(Settings(budget_s=0.0), "no-gpu") as runner:
+        (record,) = (finished.record for finished in runner.run(planned))
+    assert (record.device, record.outcome, record.is_expected) == ("cuda", outcome, True)
     assert record.reason
-    assert record.forward_s is None
-    assert record.gradient_s is None
-    assert record.forward_samples_s is None
-    assert record.gradient_samples_s is None
-    assert record.is_expected
+    assert record.forward_s is record.gradient_s is None
+    assert record.forward_samples_s is record.gradient_samples_s is None
 
 
 def test_segment_operations_on_cuda_without_a_device_get_no_time(tmp_path: Path) -> None:
