@@ -11,8 +11,8 @@ from harness.contract import registry
 from harness.contract.records import Record
 from harness.run import machine
 from harness.run.plan import Narrowing, plan
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import TimeRunner
+from harness.run.settings import TimeSettings
 
 pytestmark = pytest.mark.skipif(bool(machine.cuda_devices()), reason="there is a CUDA device here")
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(bool(machine.cuda_devices()), reason="there is a
 def records() -> dict[str, Record]:
     asked = Narrowing(ns=(100,), devices=("cuda",))
     planned = plan("quick", registry.names(), asked)
-    with Runner(Settings(budget_s=0.0), "no-gpu") as runner:
+    with TimeRunner(TimeSettings(budget_s=0.0), "no-gpu") as runner:
         return {finished.record.implementation: finished.record for finished in runner.run(planned)}
 
 
