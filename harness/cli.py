@@ -20,7 +20,6 @@ import numpy as np
 from rich.console import Console
 
 from harness import report, terminal
-from harness.check.hard_cases import HARD_SCENARIO
 from harness.check.inputs import SCENARIOS
 from harness.contract import output, registry
 from harness.contract.encoding import encode, is_unicode
@@ -28,7 +27,7 @@ from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
 from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, RecordsError, read_records
 from harness.options import (
-    TIMED_PROFILES,
+    TIMED_SCENARIOS,
     Seconds,
     Shard,
     Whole,
@@ -39,13 +38,13 @@ from harness.options import (
 )
 from harness.report import compare as comparing
 from harness.report.segments import read_runs
-from harness.run import gate, machine
+from harness.run import machine, verdict
 from harness.run.describe import describe_all
-from harness.run.plan import Narrowing, Planned, plan
+from harness.run.plan import PROFILES, Narrowing, Planned, check_plan, plan
 from harness.run.resume import MixedRecordsError, split
-from harness.run.runner import Finished, Runner
+from harness.run.runner import CheckRunner, Finished, TimeRunner
 from harness.run.segments import check_segments
-from harness.run.settings import Settings
+from harness.run.settings import CheckSettings, TimeSettings
 
 REPORTS = Path("reports")
 LOCAL_REPORTS = REPORTS / "local"
@@ -119,7 +118,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
 
 
 @main.command()
-@case_options([*SCENARIOS, HARD_SCENARIO])
+@case_options([*SCENARIOS])
 @click.option("--jobs", type=Whole("jobs", 1, "2"), default=default_jobs, help="Cases at once.")
 @click.option("--require", multiple=True, metavar="NAME", help="A row that must have been checked; repeats.")
 @click.option("--json", "json_file", type=path_type, help="Write the verdict and every record to this file.")
@@ -143,8 +142,8 @@ def check(
     _require_temporary_folder()
     names = _implementations(impl)
     required = [*(names if impl else ()), *(_implementations(require) if require else ())]
-    planned = plan("check", names, _narrowing(**narrowing))
-    settings = Settings(limit_s=timeout, memory_limit_bytes=memory_limit or 0, gradients=True, jobs=jobs)
+    planned = check_plan(names, _narrowing(**narrowing))
+    settings = CheckSettings(limit_s=timeout, memory_limit_bytes=memory_limit, jobs=jobs)
     if json_file is not None:
         with _tried(json_file, "give --json a file that can be written"):
             output.require_writable(json_file)
@@ -153,17 +152,24 @@ def check(
             output.require_writable_folder(save)
     unwritten: list[str] = []
     try:
-        verdict = _judged(planned, settings, required, save, quiet, unwritten)
+        reached = _judged(planned, settings, required, save, quiet, unwritten)
         checks, wrong = ([], []) if impl else check_segments()
     except KeyboardInterrupt:
         raise Interrupted("interrupted: nothing was decided") from None
-    problems = verdict.problems + wrong
+    problems = reached.problems + wrong
     if json_file is not None:
-        content = {"agree": not problems, "problems": problems, "records": verdict.records, "segments": checks}
+        content = {
+            "agree": not problems,
+            "problems": problems,
+            "compared": reached.compared,
+            "records": reached.records,
+            "segments": checks,
+        }
         with _written(json_file, unwritten):
             output.write(json_file, msgspec.json.format(encode(content)))
     console = terminal.console()
-    console.print(terminal.agreement_table(verdict.records))
+    console.print(terminal.agreement_table(reached.records))
+    terminal.say(console, *reached.compared)
     if checks:
         right = sum(not check.reason for check in checks)
         terminal.say(console, f"segment operations: {right} of {len(checks)} checks agree")
@@ -176,9 +182,9 @@ def check(
 
 @main.command()
 @click.option(
-    "--profile", type=click.Choice(TIMED_PROFILES), default="quick", show_default=True, help="Which cases; see above."
+    "--profile", type=click.Choice([*PROFILES]), default="quick", show_default=True, help="Which cases; see above."
 )
-@case_options()
+@case_options(TIMED_SCENARIOS)
 @click.option("--rounds", type=Whole("rounds", 1, "3"), default=1, help="Repeat the plan, series in another order.")
 @click.option("--budget", type=Seconds(0.0), help="For the samples of forward and of gradient, each.")
 @click.option("--results", type=path_type, default=LOCAL_RESULTS, show_default=True, help="Folder the records go to.")
@@ -213,10 +219,10 @@ def bench(
     names = _implementations(impl)
     planned = plan(profile, names, _narrowing(**narrowing), rounds, shard)
     done: list[Record] = []
-    settings = Settings(
+    settings = TimeSettings(
         budget_s=SAMPLE_BUDGET_S.get(profile, DEFAULT_BUDGET_S) if budget is None else budget,
         limit_s=timeout,
-        memory_limit_bytes=memory_limit or 0,
+        memory_limit_bytes=memory_limit,
         within_s=within,
         skip_larger=skip,
     )
@@ -231,9 +237,9 @@ def bench(
         output.require_writable_folder(results)
     records, cut_short = _measured(planned, settings, results, done, quiet)
     console.print(terminal.timing_tables(records))
-    problems = gate.told([record for record in records if not record.is_expected], records)
+    problems = verdict.problems_of([record for record in records if not record.is_expected], records)
     if impl and cut_short is None:
-        problems += gate.untimed(records, names)
+        problems += verdict.nothing_timed(records, names)
     terminal.say(console, *problems, mark=_PROBLEM)
     if cut_short is not None:
         raise cut_short
@@ -309,14 +315,14 @@ def env(name: bool) -> None:
 
 def _judged(
     planned: Sequence[Planned],
-    settings: Settings,
+    settings: CheckSettings,
     required: Sequence[str],
     save: Path | None,
     quiet: bool,
     unwritten: list[str],
-) -> gate.Verdict:
+) -> verdict.Verdict:
     """The gate's verdict on a plan; gradients are saved as they come, and what could not be is added to `unwritten`."""
-    with terminal.progress(planned, quiet) as progress, Runner(settings, _run_id(), progress.phase) as runner:
+    with terminal.progress(planned, quiet) as progress, CheckRunner(settings, _run_id(), progress.phase) as runner:
 
         def on_finished(each: Planned, finished: Finished) -> None:
             progress.finished(each, finished.record)
@@ -325,11 +331,11 @@ def _judged(
                 with _written(path, unwritten):
                     output.write(path, _npy(finished.gradient))
 
-        return gate.check(runner, planned, required, on_finished)
+        return verdict.reach(runner, planned, required, on_finished)
 
 
 def _measured(
-    planned: Sequence[Planned], settings: Settings, results: Path, done: Sequence[Record], quiet: bool
+    planned: Sequence[Planned], settings: TimeSettings, results: Path, done: Sequence[Record], quiet: bool
 ) -> tuple[list[Record], Failure | None]:
     """Run what is left of a plan and store each record at once.
 
@@ -339,7 +345,10 @@ def _measured(
     run_id, records = _run_id(), list(done)
     file = RecordFile(results / f"{run_id}.jsonl")
     try:
-        with terminal.progress(planned, quiet) as progress, Runner(settings, run_id, progress.phase, done) as runner:
+        with (
+            terminal.progress(planned, quiet) as progress,
+            TimeRunner(settings, run_id, progress.phase, done) as runner,
+        ):
             for each, finished in zip(planned, runner.run(planned), strict=True):
                 try:
                     file.add(finished.record)

@@ -14,10 +14,9 @@ import psutil
 from harness.check.inputs import SCENARIOS
 from harness.contract.protocol import DEVICES, DTYPES
 from harness.run import machine
-from harness.run.plan import PROFILES
 from harness.run.settings import DEFAULT_LIMIT_S
 
-TIMED_PROFILES = [name for name in PROFILES if name != "check"]
+TIMED_SCENARIOS = [name for name, scenario in SCENARIOS.items() if scenario.timed]
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -148,7 +147,7 @@ impl_option = click.option(
 )
 
 
-def case_options(scenarios: Sequence[str] = tuple(SCENARIOS)) -> Decorator:
+def case_options(scenarios: Sequence[str]) -> Decorator:
     """The options of commands that run cases: which, on these scenarios, within which limits, and what is told."""
     return together(
         impl_option,

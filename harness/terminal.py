@@ -21,7 +21,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from harness.check.hard_cases import HARD_SCENARIO
+from harness.check.inputs import SCENARIOS
 from harness.contract.protocol import DEVICES
 from harness.contract.records import Record, case_id
 from harness.contract.samples import NOISY_SPREAD
@@ -44,7 +44,7 @@ _AGREEMENT: text.Columns[Entry] = {
     "max rel. diff": lambda e: text.difference(e.record.max_rel_diff),
     "result": lambda e: _result(e),
 }
-_HARD: text.Columns[Entry] = {
+_MANY_INPUTS: text.Columns[Entry] = {
     "implementation": lambda e: _stacked_name(e),
     "inputs": lambda e: _inputs(e.record),
     "worst scaled diff": lambda e: text.difference(e.record.scaled_diff),
@@ -203,10 +203,10 @@ def agreement_table(records: Iterable[Record]) -> RenderableType:
     found = entries(records)
     parts: list[RenderableType] = []
     for setting, n, shown in _groups(found):
-        hard = setting.scenario == HARD_SCENARIO
-        inputs = "hard inputs" if hard else f"{setting.scenario}, N = {n:,}"
+        sized = SCENARIOS[setting.scenario].sized
+        inputs = f"{setting.scenario}, N = {n:,}" if sized else f"{setting.scenario} inputs"
         title = f"Same gradient from all: {inputs}, {setting.dtype}, {setting.device}"
-        parts += _sheets(title, _HARD if hard else _AGREEMENT, shown, _study_agreement(setting, n))
+        parts += _sheets(title, _AGREEMENT if sized else _MANY_INPUTS, shown, _study_agreement(setting, n))
     return Group(*parts, *_foreseen(found))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 import numpy as np
@@ -28,11 +28,24 @@ _Order = np.ndarray | slice
 
 
 class RefusedError(Exception):
-    """Carries a result that is not ok out of the check."""
+    """Carries a result that is not ok out of the check.
+
+    Attributes:
+        result: its outcome and reason.
+        gradient: (N, 2) of the row, where there is one; other rows' gradients may be compared with it.
+    """
 
     def __init__(self, result: Result) -> None:
         super().__init__(result.reason)
         self.result = result
+        self.gradient: FloatArray | None = None
+
+
+class _Output(NamedTuple):
+    """What one call of `loss` and one of `grad` returned, on the device, computed."""
+
+    loss: Array
+    gradient: Array
 
 
 def checked(built: Implementation, reference: Reference, case: Case) -> tuple[Result, FloatArray]:
@@ -49,17 +62,28 @@ def checked(built: Implementation, reference: Reference, case: Case) -> tuple[Re
     Raises:
         RefusedError: with the result that tells what is wrong.
     """
-    order = permutations(len(reference.positions))[0]
-    loss, gradient = _evaluated(built, reference.positions)
-    kept = built.to_numpy(gradient)
+    first = _evaluated(built, reference.positions)
+    kept = built.to_numpy(first.gradient)
     snapshot = np.array(kept)
-    result = _require_ok(_judge(built, reference, case.dtype, loss, gradient), None)
-    _require_on_device(built, case, loss, gradient)
-    second = _evaluated(built, reference.positions[order])
-    _require_ok(_judge(built, reference, case.dtype, *second, order, result, snapshot), "for the positions permuted")
-    if not np.array_equal(built.to_numpy(gradient), snapshot) or not np.array_equal(kept, snapshot):
-        refuse("disagrees", "a later call overwrote the gradient returned earlier")
+    try:
+        result = _Judge(built, reference, case.dtype).first(first)
+        _require_on_device(built, case, *first)
+        _require_repeatable(built, reference, case, result, snapshot)
+        if not np.array_equal(built.to_numpy(first.gradient), snapshot) or not np.array_equal(kept, snapshot):
+            refuse("disagrees", "a later call overwrote the gradient returned earlier")
+    except RefusedError as error:
+        error.gradient = snapshot
+        raise
     return result, snapshot
+
+
+def _require_repeatable(
+    built: Implementation, reference: Reference, case: Case, counted: Result, earlier: FloatArray
+) -> None:
+    """A second call, with the particles in another order, is right too."""
+    order = permutations(len(reference.positions))[0]
+    second = _evaluated(built, reference.positions[order])
+    _Judge(built, reference, case.dtype).later(second, counted, "for the positions permuted", order, earlier)
 
 
 def checked_all(
@@ -134,11 +158,13 @@ def require_still_right(
     every order of the particles, so it is asked for moved ones.
     """
     where = "after the samples"
-    _require_ok(_judge(built, reference, case.dtype, *last, counted), where)
-    loss, gradient = _evaluated(built, reference.positions)
-    _require_ok(_judge(built, reference, case.dtype, loss, gradient, counted=counted), where)
+    judge = _Judge(built, reference, case.dtype)
+    loss, gradient, order = last
+    judge.later(_Output(loss, gradient), counted, where, order)
+    now = _evaluated(built, reference.positions)
+    judge.later(now, counted, where)
     moved = reference.positions + _move(reference, _FAR_AWAY)
-    if reference.gradient.any() and built.to_numpy(built.loss(built.to_device(moved))) == built.to_numpy(loss):
+    if reference.gradient.any() and built.to_numpy(built.loss(built.to_device(moved))) == built.to_numpy(now.loss):
         refuse("disagrees", f"{where}: the loss is the same for other positions")
 
 
@@ -149,23 +175,14 @@ def _require_on_device(built: Implementation, case: Case, *outputs: Array) -> No
             refuse("error", f"an output lies on {device}; {case.device} was asked for")
 
 
-def _require_ok(result: Result, where: str | None) -> Result:
-    if result.outcome != "ok":
-        if where:
-            result.reason = f"{where}: {result.reason}"
-        raise RefusedError(result)
-    return result
-
-
 def refuse(outcome: Outcome, reason: str) -> NoReturn:
     """End a check with this outcome, for this reason."""
     raise RefusedError(Result(outcome=outcome, reason=reason))
 
 
-def _evaluated(built: Implementation, positions: FloatArray) -> tuple[Array, Array]:
-    """Loss and gradient, on the device, computed."""
+def _evaluated(built: Implementation, positions: FloatArray) -> _Output:
     x = built.to_device(positions)
-    return _called(built, "loss", x), _called(built, "grad", x)
+    return _Output(_called(built, "loss", x), _called(built, "grad", x))
 
 
 def _called(built: Implementation, name: str, x: Array) -> Array:
@@ -180,52 +197,80 @@ def _called(built: Implementation, name: str, x: Array) -> Array:
     return output
 
 
-def _judge(
-    built: Implementation,
-    reference: Reference,
-    dtype: Dtype,
-    loss: Array,
-    gradient: Array,
-    order: _Order = slice(None),
-    counted: Result | None = None,
-    earlier: FloatArray | None = None,
-) -> Result:
-    """Judge device outputs.
+class _Judge(NamedTuple):
+    """Judges what a built row returns for one input; whatever is wrong is raised as `RefusedError`."""
 
-    Args:
-        order: of the particles the outputs are for.
-        counted: a result that has the counts already; without one they and the finite difference are taken.
-        earlier: gradient (N, 2) of an earlier call, for the particles in another order.
-    """
-    values, slopes = built.to_numpy(loss), built.to_numpy(gradient)
-    malformed = judgement.malformed(reference, dtype, values, slopes)
-    if malformed is not None:
-        return malformed
-    ordered = np.empty_like(slopes)
-    ordered[order] = slopes
-    difference = None
-    if counted is None:
-        counts = built.counts(built.to_device(reference.positions))
-        expected_slots = built.expected_pair_slots(reference.counts)
-        if dtype == "float64":
-            difference = _finite_difference(built, reference, slopes)
-    else:
+    built: Implementation
+    reference: Reference
+    dtype: Dtype
+
+    def first(self, output: _Output) -> Result:
+        """The result of a first call, with the row's counts and, in float64, the finite difference of its loss."""
+        loss, gradient = self._on_host(output)
+        result = judgement.judge(
+            self.reference,
+            self.dtype,
+            loss=loss,
+            gradient=gradient,
+            counts=self.built.counts(self.built.to_device(self.reference.positions)),
+            expected_pair_slots=self.built.expected_pair_slots(self.reference.counts),
+            fd_diff=_finite_difference(self.built, self.reference, gradient) if self.dtype == "float64" else None,
+        )
+        self._require_ok(result, gradient)
+        return result
+
+    def later(
+        self,
+        output: _Output,
+        counted: Result,
+        where: str,
+        order: _Order = slice(None),
+        earlier: FloatArray | None = None,
+    ) -> None:
+        """A later call is right too.
+
+        Args:
+            output: of that call.
+            counted: result of the first call, whose counts hold for every order of the particles.
+            where: begins the reason.
+            order: of the particles in that call.
+            earlier: gradient (N, 2) of an earlier call with another order, which it must not repeat.
+        """
+        loss, gradient = self._on_host(output, where)
+        ordered = np.empty_like(gradient)
+        ordered[order] = gradient
         counts = Counted(counted.true_pairs or 0, counted.pair_slots or 0, counted.search_slots or 0)
-        expected_slots = counts.pair_slots
-    result = judgement.judge(
-        reference,
-        dtype,
-        loss=values,
-        gradient=ordered,
-        counts=counts,
-        expected_pair_slots=expected_slots,
-        fd_diff=difference,
-    )
-    if result.outcome == "disagrees":
-        repeated = earlier is not None and np.array_equal(slopes, earlier)
-        hint = hints.hint(reference, dtype, result, ordered, repeated=repeated)
+        result = judgement.judge(
+            self.reference,
+            self.dtype,
+            loss=loss,
+            gradient=ordered,
+            counts=counts,
+            expected_pair_slots=counts.pair_slots,
+        )
+        repeated = earlier is not None and np.array_equal(gradient, earlier)
+        self._require_ok(result, ordered, where, repeated=repeated)
+
+    def _on_host(self, output: _Output, where: str = "") -> tuple[FloatArray, FloatArray]:
+        """Loss and gradient as NumPy arrays of the form asked for."""
+        loss, gradient = (self.built.to_numpy(array) for array in output)
+        malformed = judgement.malformed(self.reference, self.dtype, loss, gradient)
+        if malformed is not None:
+            raise _refusal(malformed, where)
+        return loss, gradient
+
+    def _require_ok(self, result: Result, gradient: FloatArray, where: str = "", *, repeated: bool = False) -> None:
+        if result.outcome == "ok":
+            return
+        hint = hints.hint(self.reference, self.dtype, result, gradient, repeated=repeated)
         result.reason = f"{result.reason}; hint: {hint}" if hint else result.reason
-    return result
+        raise _refusal(result, where)
+
+
+def _refusal(result: Result, where: str) -> RefusedError:
+    if where:
+        result.reason = f"{where}: {result.reason}"
+    return RefusedError(result)
 
 
 def _finite_difference(built: Implementation, reference: Reference, gradient: FloatArray) -> float:

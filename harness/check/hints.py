@@ -22,7 +22,7 @@ def hint(
     Args:
         reference: what is right.
         dtype: what was asked for.
-        result: how the two differ, from `agreement.judge`.
+        result: how the two differ, from `judgement.judge`.
         gradient: (N, 2) of the implementation, in the reference's order.
         repeated: whether it is, bit for bit, what an earlier call returned for other positions.
     """

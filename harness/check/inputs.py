@@ -2,17 +2,20 @@
 
 `published` is the input of the study this project reproduces, bit for bit: Julia's `rand(Xoshiro(42), 2, N) .* L`.
 `clustered` has the same number of particles in the same box, some of them in dense blobs, where padding hurts.
+`hard` is many small inputs with sizes of their own, which are checked and never timed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.check.hard_cases import HARD_CASES
 from harness.contract.problem import FloatArray, Problem
+from harness.contract.scenario import Input, Scenario
 
 PUBLISHED_SEED = 42
 CLUSTERED_SEED = 7
@@ -42,9 +45,15 @@ def clustered_positions(n: int) -> FloatArray:
     return np.mod(np.concatenate([clustered, uniform]), length)
 
 
-SCENARIOS: dict[str, Callable[[int], FloatArray]] = {
-    "published": published_positions,
-    "clustered": clustered_positions,
+def _sized(name: str, positions: Callable[[int], FloatArray]) -> Scenario:
+    """One input for each n: these positions in the study's box."""
+    return Scenario(lambda n: [Input(name, Problem.of_size(n), lambda: positions(n))])
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "published": _sized("published", published_positions),
+    "clustered": _sized("clustered", clustered_positions),
+    "hard": Scenario(lambda n: HARD_CASES, timed=False, sized=False),
 }
 
 

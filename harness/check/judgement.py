@@ -1,4 +1,4 @@
-"""The gate: whether what an implementation returned is right, and if not, where.
+"""The judgement: whether what an implementation returned is right, and if not, where.
 
 Every comparison is written so that NaN fails it. Tolerances: float64 1e-12; float32 max(1e-5, 2 eps32 L / (2h)), the
 part of the box's own rounding that reaches a pair distance.
@@ -6,7 +6,7 @@ part of the box's own rounding that reaches a pair distance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -158,14 +158,34 @@ def finite_difference(reference: Reference, gradient: FloatArray, step: float, l
     return _ratio(abs(slope - float(np.vdot(gradient, direction(len(gradient))))), scale)
 
 
-def pairwise(gradients: dict[str, FloatArray], scale: float) -> dict[tuple[str, str], float]:
-    """max |g_a - g_b| / S for every two implementations on the same input."""
-    names = sorted(gradients)
-    return {
-        (a, b): _ratio(float(np.abs(gradients[a] - gradients[b]).max(initial=0.0)), scale)
-        for k, a in enumerate(names)
-        for b in names[k + 1 :]
-    }
+def largest_difference(values: Iterable[FloatArray], scale: float) -> float:
+    """max |a - b| / scale over every two of several arrays of one shape, and all their entries; NaN if one is NaN."""
+    stacked = np.stack([np.asarray(value, np.float64) for value in values])
+    return _ratio(float(np.ptp(stacked, axis=0).max(initial=0.0)), scale)
+
+
+def accusers(values: Mapping[str, FloatArray], right: FloatArray, scale: float, limit: float) -> list[str]:
+    """Rows that agree with each other and not with what is held to be right, where they are the majority.
+
+    One row that is off is wrong. Where most are off in the same way, they share a mistake or the oracle is wrong: no
+    comparison with the oracle alone can tell.
+
+    Args:
+        values: of each row for the same input, all of one shape.
+        right: the oracle's, of that shape.
+        scale: of the differences.
+        limit: largest scaled difference from the oracle that is accepted; rows agree with each other at a tenth of it.
+
+    Returns:
+        Names in the order of `values`; at least two and more than half of all, or none.
+    """
+    off = [name for name, value in values.items() if not largest_difference((value, right), scale) <= limit]
+
+    def like(one: str) -> list[str]:
+        return [name for name in off if largest_difference((values[name], values[one]), scale) <= 0.1 * limit]
+
+    alike = max(map(like, off), key=len, default=[])
+    return alike if len(alike) >= 2 and 2 * len(alike) > len(values) else []
 
 
 def _ratio(difference: float, scale: float) -> float:

@@ -4,7 +4,8 @@
 
 Pairs come from all pairs in blocks where the input is small or the box is short, and from SciPy's periodic k-d tree
 elsewhere.
-`python -m harness.check.oracle` evaluates references in a process of its own, so that its memory is nobody else's.
+`python -m harness.check.oracle` evaluates references in a process of its own, so that its memory is nobody else's;
+small inputs need none.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
 
-from harness.check.hard_cases import HARD_CASES, HARD_SCENARIO
 from harness.check.inputs import SCENARIOS
 from harness.check.reference import Reference, refused, save
 from harness.check.spline import spline, spline_derivative
@@ -25,6 +24,7 @@ from harness.contract.problem import FloatArray, InvalidPositionsError, Problem
 from harness.contract.protocol import Counts, Dtype
 
 ALL_PAIRS_LIMIT = 4096
+"""Particles up to which all pairs are tried, in blocks: an input this small takes megabytes and a second at most."""
 BLOCK_PAIRS = 1 << 21
 
 _Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
@@ -106,6 +106,8 @@ def _pairs(wrapped: FloatArray, problem: Problem) -> Iterator[_Pairs]:
             near = _norm(d) < reach
             yield i[near], j[near], d[near]
         return
+    from scipy.spatial import cKDTree  # here, because small inputs do without it
+
     pairs = cKDTree(wrapped, boxsize=np.full(2, length)).query_pairs(reach, output_type="ndarray")
     for first in range(0, len(pairs), BLOCK_PAIRS):
         i, j = pairs[first : first + BLOCK_PAIRS].T
@@ -148,16 +150,17 @@ def _stencil_pairs(occupancy: npt.NDArray[np.int64]) -> int:
 
 
 def references(scenario: str, n: int, dtype: Dtype) -> Iterator[Reference]:
-    """The references of a scenario: one for n particles, or all the hard cases."""
-    if scenario == HARD_SCENARIO:
-        for case in (case for case in HARD_CASES if dtype in case.dtypes):
-            positions = case.positions().astype(dtype)
-            try:
-                yield reference(case.name, case.problem, positions)
-            except InvalidPositionsError as error:
-                yield refused(case.name, case.problem, positions, str(error))
-    else:
-        yield reference(scenario, Problem.of_size(n), SCENARIOS[scenario](n).astype(dtype))
+    """The references of a scenario's inputs that are run in this dtype; n is 0 where the scenario is not sized."""
+    for each in SCENARIOS[scenario].inputs(n):
+        if dtype not in each.dtypes:
+            continue
+        positions = each.positions().astype(dtype)
+        try:
+            yield reference(each.name, each.problem, positions)
+        except InvalidPositionsError as error:
+            if not each.refused:
+                raise
+            yield refused(each.name, each.problem, positions, str(error))
 
 
 def main() -> None:

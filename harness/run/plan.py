@@ -8,7 +8,7 @@ from itertools import groupby, product
 
 import msgspec
 
-from harness.check.hard_cases import HARD_SCENARIO
+from harness.check.inputs import SCENARIOS
 from harness.contract.protocol import Case, Device, Dtype
 from harness.contract.records import case_id
 from harness.run import machine
@@ -20,21 +20,24 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     """A product of case parameters.
 
     Attributes:
+        ns: numbers of particles, for the scenarios that are sized.
+        threads: empty for one number, every core.
         implementations: names; empty for all that were asked for.
-        threads: 0 for every core.
     """
 
     scenarios: tuple[str, ...] = ("published",)
     ns: tuple[int, ...]
     devices: tuple[Device, ...] = ("cpu",)
     dtypes: tuple[Dtype, ...] = ("float64",)
-    threads: tuple[int, ...] = (0,)
+    threads: tuple[int, ...] = ()
     implementations: tuple[str, ...] = ()
     options: tuple[dict[str, float], ...] = ({},)
 
 
 QUICK = Axis(ns=(1_000, 10_000, 100_000))
 STUDY = Axis(ns=(1_000, 10_000, 100_000, 1_000_000))
+
+CHECK = Axis(ns=(1_000,), scenarios=tuple(SCENARIOS), dtypes=("float64", "float32"))
 
 PROFILES: dict[str, tuple[Axis, ...]] = {
     "quick": (QUICK,),
@@ -49,10 +52,6 @@ PROFILES: dict[str, tuple[Axis, ...]] = {
             implementations=("jax_neighbor_list",),
             options=({"capacity_multiplier": 1.05}, {"capacity_multiplier": 2.0}),
         ),
-    ),
-    "check": (
-        Axis(ns=(1_000,), scenarios=("published", "clustered"), dtypes=("float64", "float32")),
-        Axis(ns=(0,), scenarios=(HARD_SCENARIO,), dtypes=("float64", "float32")),
     ),
     "gpu": (  # the most important first
         Axis(
@@ -93,7 +92,7 @@ def plan(
     rounds: int = 1,
     shard: tuple[int, int] = (1, 1),
 ) -> list[Planned]:
-    """Cases of a profile, each once per round.
+    """Cases of a profile to time, each once per round.
 
     Axes keep their order. Within one, series (all of a case but its N) are shuffled anew each round, always alike, and
     N ascends within a series. A shard takes every count-th series.
@@ -120,36 +119,42 @@ def plan(
     return planned
 
 
+def check_plan(implementations: Sequence[str], narrowing: Narrowing | None = None) -> list[Planned]:
+    """Cases of a check, each once; those that differ in scenario and n alone follow each other.
+
+    Args:
+        implementations: names or module paths.
+        narrowing: values in place of the check's own.
+    """
+    cases = {case_id(case): case for case in _cases(_narrowed(CHECK, narrowing), implementations)}
+    return [Planned(case, 0) for case in cases.values()]
+
+
 def series(case: Case) -> str:
     """All that identifies a case but its N."""
     return case_id(msgspec.structs.replace(case, n=0))
 
 
 def _narrowed(axis: Axis, narrowing: Narrowing | None) -> Axis:
-    """An axis with what was asked for in place of its own values; the hard inputs keep their own N and axis."""
+    """An axis with what was asked for in place of its own values."""
     if narrowing is None:
         return axis
-    given = {name: value for name, value in msgspec.structs.asdict(narrowing).items() if value}
-    hard = axis.scenarios == (HARD_SCENARIO,)
-    if "scenarios" in given:
-        given["scenarios"] = tuple(name for name in given["scenarios"] if (name == HARD_SCENARIO) == hard)
-    if hard:
-        given.pop("ns", None)
-    return msgspec.structs.replace(axis, **given)
+    return msgspec.structs.replace(axis, **{k: v for k, v in msgspec.structs.asdict(narrowing).items() if v})
 
 
 def _cases(axis: Axis, implementations: Sequence[str]) -> Iterable[Case]:
-    cores = len(machine.available_cores())
+    threads = axis.threads or (len(machine.available_cores()),)
     chosen = [name for name in implementations if name in (axis.implementations or implementations)]
-    for implementation, options, threads, scenario, device, dtype, n in product(
-        chosen, axis.options, axis.threads, axis.scenarios, axis.devices, axis.dtypes, axis.ns
+    for implementation, options, cores, device, dtype, scenario in product(
+        chosen, axis.options, threads, axis.devices, axis.dtypes, axis.scenarios
     ):
-        yield Case(
-            implementation=implementation,
-            scenario=scenario,
-            n=n,
-            device=device,
-            dtype=dtype,
-            threads=threads or cores,
-            options=options,
-        )
+        for n in SCENARIOS[scenario].sizes(axis.ns):
+            yield Case(
+                implementation=implementation,
+                scenario=scenario,
+                n=n,
+                device=device,
+                dtype=dtype,
+                threads=cores,
+                options=options,
+            )

@@ -67,7 +67,7 @@ def supervise(
     cores: Iterable[int] | None = None,
     limit_s: float,
     memory_limit_bytes: int,
-    on_line: Callable[[bytes], None] = lambda line: None,
+    on_line: Callable[[bytes], float | None] = lambda line: None,
 ) -> Ended:
     """Run `python -m module CHANNEL arguments...` to its end, or to a limit.
 
@@ -82,7 +82,8 @@ def supervise(
         cores: processors it runs on from its first instruction; None for all of this process.
         limit_s: wall seconds it may take.
         memory_limit_bytes: resident memory it and its descendants may take, watched.
-        on_line: called with each complete line of the channel as it arrives.
+        on_line: called with each complete line of the channel as it arrives; seconds that it returns are what the
+            process may take from then on.
     """
     with _starting:
         _guard()
@@ -129,13 +130,14 @@ class _Watched:
         channel: int,
         limit_s: float,
         memory_limit_bytes: int,
-        on_line: Callable[[bytes], None],
+        on_line: Callable[[bytes], float | None],
     ) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self.process, self.tag, self.on_line = process, tag, on_line
-        self.limit_s, self.memory_limit_bytes = limit_s, memory_limit_bytes
+        self.memory_limit_bytes = memory_limit_bytes
         self.start = time.monotonic()
+        self.deadline = self.start + limit_s
         self.channel = bytearray()
         self.line_start = 0
         self.tails = {"stdout": b"", "stderr": b""}
@@ -200,11 +202,14 @@ class _Watched:
         while (end := self.channel.find(b"\n", searched)) >= 0:
             line = bytes(self.channel[self.line_start : end])
             self.line_start = searched = end + 1
-            self.on_line(line)
+            limit_s = self.on_line(line)
+            if limit_s is not None:
+                self.deadline = time.monotonic() + limit_s
 
     def _over_limit(self) -> Killed | None:
-        elapsed = time.monotonic() - self.start
-        if elapsed > self.limit_s:
+        now = time.monotonic()
+        elapsed = now - self.start
+        if now > self.deadline:
             return "timeout"
         if len(self.channel) > CHANNEL_LIMIT_BYTES:
             return "output"

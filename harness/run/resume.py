@@ -25,7 +25,7 @@ def split(
     Args:
         plan: of this run.
         records: already in the results folder, oldest first.
-        environment: of this run, as `measure.environment` gives it.
+        environment: of this run, as `machine.environment` gives it.
 
     Raises:
         MixedRecordsError: a record of a planned case was made under other conditions.

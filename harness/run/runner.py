@@ -1,37 +1,43 @@
-"""Runs a plan: each case in a fresh process of its own, each becomes exactly one record. Imports no framework."""
+"""Runs a plan in fresh processes: each case becomes exactly one record. Imports no framework.
+
+`TimeRunner` gives every case a process of its own, which starts from cold kernel caches. `CheckRunner` gives the cases
+of a row one process as long as all goes well, several rows at once, and warm caches.
+"""
 
 from __future__ import annotations
 
 import datetime
-import io
 import os
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import numpy as np
 import psutil
 
-from harness.check.hard_cases import HARD_SCENARIO
+from harness.check.inputs import SCENARIOS
 from harness.check.outcomes import is_no_space
-from harness.check.reference import load
 from harness.contract import registry
 from harness.contract.encoding import pack
-from harness.contract.messages import Message, Request
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.messages import CheckRequest, Message, Request, TimeRequest, gradient_file
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Case, Description
-from harness.contract.records import LIMIT_OUTCOMES, Outcome, Record, Result, case_id
-from harness.run import machine, memory
+from harness.contract.records import EXPECTED_OUTCOMES, LIMIT_OUTCOMES, Outcome, Record, Result, case_id
+from harness.run import caches, machine, memory
 from harness.run.child import child_environment
 from harness.run.plan import Planned, series
 from harness.run.process import Ended, end_family, supervise
-from harness.run.settings import Settings
+from harness.run.references import OracleError, References
+from harness.run.settings import CheckSettings, Settings, TimeSettings
 
 MEMORY_SHARE = 0.9
 """Default memory limit: this share of what is available when the run starts."""
@@ -42,19 +48,37 @@ SETTLE_S = 10.0
 SETTLED_BYTES = 64 << 20
 
 _OOM_SHARE = 0.5
+_FOR_WANT_OF_MEMORY = frozenset({"out-of-memory-host", "out-of-memory-device", "overflow"})
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A case's record and, where asked for and right, its gradient."""
+    """A case's record and, where it was checked on one input and its output is of the right form, its gradient."""
 
     record: Record
     gradient: FloatArray | None = None
 
 
-class Runner:
-    """Runs planned cases one after the other, with the references they share.
+class Answer(msgspec.Struct, kw_only=True):
+    """What became of a case in a worker.
 
-    Use as a context manager: references and kernel caches live in a temporary folder until it is left.
+    Attributes:
+        result: heard from the worker, or told from how it ended.
+        case_s: wall seconds it took, the start of the process included for its first case.
+        gradient: (N, 2), or None.
+    """
+
+    result: Result
+    case_s: float | None = None
+    gradient: FloatArray | None = None
+
+
+_Settings = TypeVar("_Settings", bound=Settings)
+
+
+class Runner(ABC, Generic[_Settings]):
+    """Runs planned cases, with the references they share.
+
+    Use as a context manager: references and what is private to a worker live in a temporary folder until it is left.
 
     Args:
         settings: how.
@@ -65,7 +89,7 @@ class Runner:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: _Settings,
         run_id: str,
         on_phase: Callable[[Planned, str], None] = lambda planned, phase: None,
         earlier: Iterable[Record] = (),
@@ -76,168 +100,124 @@ class Runner:
         self._deadline = time.monotonic() + settings.within_s
         self.environment = machine.environment()
         available = int(MEMORY_SHARE * psutil.virtual_memory().available)
-        self.memory_limit = settings.memory_limit_bytes or available // settings.jobs
+        self.memory_limit = available if settings.memory_limit_bytes is None else settings.memory_limit_bytes
         self._stopped: dict[tuple[str, int], Record] = {}
-        self._hung: dict[str, Record] = {}
         self._unloadable: dict[str, Result] = {}
         for record in earlier:
             self._note(record)
         self._folder = tempfile.TemporaryDirectory(prefix="pairgrad-", ignore_cleanup_errors=True)
-        self._references: dict[str, Path | str] = {}
+        self.references = References(Path(self._folder.name), self.memory_limit)
         self._evaluating = threading.Lock()
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._folder.cleanup()
 
+    @abstractmethod
     def run(self, plan: Iterable[Planned]) -> Iterator[Finished]:
         """Run a plan in order; every planned case gives exactly one record, whatever happens to its process."""
-        if self.settings.jobs == 1:
-            yield from map(self._run, plan)
-            return
-        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="job") as pool:
-            try:
-                yield from pool.map(self._run, plan)
-            except BaseException:  # an interrupt: what runs is ended, or the pool would wait for it
-                self._deadline = 0.0  # what a job is about to start all the same has a second
-                end_family()
-                raise
 
-    def _run(self, planned: Planned) -> Finished:
-        foregone = self._foregone(planned)
-        if foregone is not None:
-            return Finished(self._record(planned, foregone, case_s=None))
-        self.on_phase(planned, "reference")
-        with self._evaluating:
-            references = self._reference(planned.case)
-        if isinstance(references, str):
-            return Finished(self._record(planned, Result(outcome="harness-error", reason=references), case_s=None))
-        start = time.monotonic()
-        try:
-            result, gradient = self._supervised(planned, references)
-        except OSError as error:
-            reason = f"no process could be run for it: {error}"
-            return Finished(self._record(planned, Result(outcome="harness-error", reason=reason), case_s=None))
-        record = self._record(planned, result, time.monotonic() - start)
-        self._note(record)
-        if result.outcome == "error" and result.description is None:
-            self._unloadable[record.implementation] = result
-        return Finished(record, gradient)
+    @abstractmethod
+    def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> CheckRequest | TimeRequest:
+        """What is asked of the worker of these cases, whose private folder this is."""
 
-    def _foregone(self, planned: Planned) -> Result | None:
-        """What becomes of a case without a process of its own; None if it is run."""
+    @abstractmethod
+    def _environment(self, case: Case, threads: int, private: str) -> dict[str, str]:
+        """The whole environment of that worker."""
+
+    def _run(self, group: Sequence[Planned]) -> Iterator[Finished]:
+        """Run cases of one row, in one process as long as all goes well."""
+        left = list(group)
+        while left:
+            foreseen = self._foreseen(left[0])
+            batch = list(takewhile(lambda each: self._foreseen(each) is None, left))
+            answers = self._answers(batch) if foreseen is None else [foreseen]
+            for planned, answer in zip(left, answers, strict=False):
+                record = self._record(planned, answer)
+                self._note(record)
+                if answer.case_s is not None and record.outcome == "error" and record.description is None:
+                    self._unloadable[record.implementation] = answer.result
+                yield Finished(record, answer.gradient)
+            left = left[len(answers) :]
+
+    def _foreseen(self, planned: Planned) -> Answer | None:
+        """What becomes of a case without a process; None if it is run, and then its references stand ready."""
         name = registry.row_name(planned.case.implementation)
         if name in self._unloadable:
-            return self._unloadable[name]
-        stopped, hung = self._stopped.get((series(planned.case), planned.round)), self._hung.get(name)
-        before = stopped or hung
-        if before is not None and self.settings.skip_larger:
-            where = f"N = {before.n:,}" if stopped else before.case_id
-            return Result(outcome="skipped", reason=f"{before.outcome} at {where}")
+            return Answer(result=self._unloadable[name])
+        stopped = self._stopping(planned)
+        if stopped is not None and self.settings.skip_larger:
+            where = stopped.case_id if series(stopped.case) != series(planned.case) else f"N = {stopped.n:,}"
+            return Answer(result=Result(outcome="skipped", reason=f"{stopped.outcome} at {where}"))
         if time.monotonic() > self._deadline:
-            return Result(outcome="skipped", reason=DEADLINE_OVER)
+            return _over()
+        self.on_phase(planned, "reference")
+        try:
+            with self._evaluating:
+                self.references.file(planned.case, self._limit_s())
+        except OracleError as error:
+            out_of_time = error.timed_out and time.monotonic() > self._deadline
+            return _over() if out_of_time else _harness_error(str(error))
         return None
 
+    def _stopping(self, planned: Planned) -> Record | None:
+        """The record after which this case is not worth trying."""
+        return self._stopped.get((series(planned.case), planned.round))
+
     def _note(self, record: Record) -> None:
-        """Remember where a series came to its end, and in a check that a row hangs."""
+        """Remember where a series came to its end."""
         if record.outcome in LIMIT_OUTCOMES:
             self._stopped[series(record.case), record.round] = record
-        if record.outcome == "timeout" and self.settings.budget_s is None:
-            self._hung[record.implementation] = record
 
-    def _supervised(self, planned: Planned, references: Path) -> tuple[Result, FloatArray | None]:
-        """The worker's result, and its gradient where asked for."""
-        case, heard = planned.case, _Heard()
+    def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
+        """What becomes of the first of these cases, and of as many more as their process gets to."""
+        return self._tried(batch, self.memory_limit)
 
-        def on_line(line: bytes) -> None:
-            if heard.line(line):
-                self.on_phase(planned, heard.phase)
+    def _tried(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
+        """`_answers`, from one process that may take so much memory."""
+        try:
+            return self._heard(batch, memory_limit)
+        except OSError as error:
+            return [_harness_error(f"no process could be run for it: {error}")]
 
+    def _heard(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
+        case = batch[0].case
         cores = machine.available_cores()[: case.threads]
-        request = Request(
-            case=case,
-            references=str(references),
-            budget_s=self.settings.budget_s,
-            gradient=self.settings.gradients,
-        )
-        limit_s = self._limit_s()
+        files = [self.references.file(each.case, self._limit_s()) for each in batch]
         used = memory.cuda_used_bytes() if case.device == "cuda" else None
+        heard = _Heard(batch, self.on_phase, self._limit_s)
         with tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True) as private:
-            # compile times want cold caches; a check has none, and the cases of one job come one after the other
-            shared = f"{self._folder.name}/{threading.current_thread().name}"
-            caches = Path(private if self.settings.budget_s is not None else shared) / "caches"
             ended = supervise(
                 "harness.run.worker",
-                request=pack(request),
-                environment=child_environment(case, len(cores), Path(private), caches),
+                request=pack(Request(self._request(batch, files, private))),
+                environment=self._environment(case, len(cores), private),
                 cores=cores,
-                limit_s=limit_s,
-                memory_limit_bytes=self.memory_limit,
-                on_line=on_line,
+                limit_s=heard.limit_s,
+                memory_limit_bytes=memory_limit,
+                on_line=heard.line,
             )
+            for number, answer in enumerate(heard.answers):
+                answer.gradient = _gradient(answer.result, gradient_file(private, number))
         if used is not None:
             _settle(used)
-        result = heard.result or self._unheard(ended, heard, limit_s)
-        if self.settings.budget_s is not None and result.outcome == "ok" and not result.gradient_samples_s:
-            result = Result(outcome="harness-error", reason="nothing was timed")
-        result.description = heard.description
-        gradient = None
-        if self.settings.gradients and heard.result is not None and result.outcome == "ok":
-            gradient = _gradient(ended.channel)
-        return result, gradient
+        if heard.is_waiting:
+            heard.answers.append(self._unanswered(ended, heard, memory_limit))
+        return heard.answers
 
     def _limit_s(self) -> float:
         """What one case may take, the run's own end in view."""
         return max(1.0, min(self.settings.limit_s, self._deadline - time.monotonic()))
 
-    def _unheard(self, ended: Ended, heard: _Heard, limit_s: float) -> Result:
-        """The outcome of a worker that ended without a result."""
-        if ended.killed == "timeout" and limit_s < self.settings.limit_s:
-            return Result(outcome="skipped", reason=DEADLINE_OVER)
-        outcome, words = self._ending(ended, heard, limit_s)
+    def _unanswered(self, ended: Ended, heard: _Heard, memory_limit: int) -> Answer:
+        """What becomes of the case that a worker was at when it ended."""
+        if ended.killed == "timeout" and heard.limit_s < self.settings.limit_s:
+            return _over(heard.case_s)
+        outcome, words = _ending(ended, heard, memory_limit)
         last = f"; last output: {ended.tail[-TAIL_CHARACTERS:]}" if ended.tail else ""
-        return Result(outcome=outcome, reason=f"{words} during {heard.phase}{last}")
-
-    def _ending(self, ended: Ended, heard: _Heard, limit_s: float) -> tuple[Outcome, str]:
-        peak, limit = (f"{size / 1e9:.2f} GB" for size in (ended.peak_bytes, self.memory_limit))
-        if ended.killed == "timeout":
-            return "timeout", f"ended after {limit_s:.0f} s"
-        if ended.killed == "memory":
-            return "out-of-memory-host", f"ended at {peak}, limit {limit},"
-        if ended.killed == "output" or heard.garbled is not None:
-            return "bad-output", heard.garbled or "too much output"
-        if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * self.memory_limit:
-            return "out-of-memory-host", f"killed by the system at {peak}"
-        if is_no_space(ended.tail):
-            return "harness-error", "no space was left on the disk"
-        if ended.returncode < 0:
-            return "crashed", f"killed by signal {-ended.returncode} ({signal.strsignal(-ended.returncode)})"
-        return "crashed", f"exit status {ended.returncode} without a result"
-
-    def gradient_scale(self, case: Case) -> float:
-        """S of a case's reference, which has been evaluated before."""
-        return load(Path(self._reference(case)))[0].gradient_scale
-
-    def _reference(self, case: Case) -> Path | str:
-        """File of the oracle's references for a case, evaluated once a run; or why there is none."""
-        key = f"{case.scenario}-{case.n}-{case.dtype}"
-        if key not in self._references:
-            path = Path(self._folder.name) / f"{key}.npz"
-            ended = supervise(
-                "harness.check.oracle",
-                case.scenario,
-                str(case.n),
-                case.dtype,
-                str(path),
-                environment=dict(os.environ),
-                limit_s=self.settings.limit_s,
-                memory_limit_bytes=self.memory_limit,
-            )
-            failed = f"the oracle ended with {ended.killed or ended.returncode}: {ended.tail[-500:]}"
-            self._references[key] = path if ended.returncode == 0 else failed
-        return self._references[key]
+        result = Result(outcome=outcome, reason=f"{words} during {heard.phase}{last}", description=heard.description)
+        return Answer(result=result, case_s=heard.case_s)
 
     def _device_name(self, case: Case) -> str:
         """What the outputs of a right case lay on: the worker has made sure of the device."""
@@ -245,8 +225,8 @@ class Runner:
             return str(self.environment["processor"])
         return str(self.environment["cuda_devices"][0]["name"])
 
-    def _record(self, planned: Planned, result: Result, case_s: float | None) -> Record:
-        case = planned.case
+    def _record(self, planned: Planned, answer: Answer) -> Record:
+        case, result = planned.case, answer.result
         description = result.description
         lines = registry.lines_of_code(case.implementation, description) if description else (None, None)
         fields: dict[str, Any] = {name: getattr(result, name) for name in result.__struct_fields__}
@@ -267,7 +247,7 @@ class Runner:
             options=case.options,
             fast_math=description.fast_math if description else None,
             expected=["skipped"] if result.reason == DEADLINE_OVER else [],
-            case_s=case_s,
+            case_s=answer.case_s,
             lines_forward=lines[0],
             lines_adjoint=lines[1],
             code_hash=registry.code_hash(case.implementation),
@@ -275,35 +255,211 @@ class Runner:
         )
 
 
+class TimeRunner(Runner[TimeSettings]):
+    """Times each case, and checks it, in a process of its own."""
+
+    def run(self, plan: Iterable[Planned]) -> Iterator[Finished]:
+        """See `Runner.run`."""
+        for planned in plan:
+            yield from self._run([planned])
+
+    def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
+        (answer,) = super()._answers(batch)
+        if answer.result.outcome == "ok" and not answer.result.gradient_samples_s:
+            return [_harness_error("nothing was timed")]
+        return [answer]
+
+    def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> TimeRequest:
+        (planned,), (file,) = batch, files
+        return TimeRequest(case=planned.case, references=str(file), budget_s=self.settings.budget_s)
+
+    def _environment(self, case: Case, threads: int, private: str) -> dict[str, str]:
+        """With cold caches: compilation is timed too."""
+        return child_environment(case, threads, Path(private), Path(private) / "caches")
+
+
+class CheckRunner(Runner[CheckSettings]):
+    """Checks the cases of one row, device and dtype in one process, and several such groups at once.
+
+    A row that hangs is left alone from then on. A case that runs out of memory while it shares it, with other processes
+    or with what the cases before left in its own, runs again alone.
+    """
+
+    def __init__(self, settings: CheckSettings, *arguments: Any, **keywords: Any) -> None:
+        """See `Runner`."""
+        self._hung: dict[str, Record] = {}
+        self._slots = threading.Semaphore(settings.jobs)
+        self._turnstile = threading.Lock()
+        super().__init__(settings, *arguments, **keywords)
+        shared = settings.memory_limit_bytes is None
+        self._memory_share = self.memory_limit // settings.jobs if shared else self.memory_limit
+
+    def run(self, plan: Iterable[Planned]) -> Iterator[Finished]:
+        """See `Runner.run`; cases that may share a process follow each other in the plan."""
+        groups = [list(group) for _, group in groupby(plan, key=_worker)]
+        if self.settings.jobs == 1:
+            for group in groups:
+                yield from self._run(group)
+            return
+        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="job") as pool:
+            try:
+                for finished in pool.map(lambda group: list(self._run(group)), groups):
+                    yield from finished
+            except BaseException:  # an interrupt: what runs is ended, or the pool would wait for it
+                self._deadline = 0.0  # what a job is about to start all the same has a second
+                end_family()
+                raise
+
+    def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> CheckRequest:
+        cases = [planned.case for planned in batch]
+        return CheckRequest(cases=cases, references=[str(file) for file in files], gradients=private)
+
+    def _environment(self, case: Case, threads: int, private: str) -> dict[str, str]:
+        """With the caches that all share who time nothing."""
+        environment = child_environment(case, threads, Path(private), Path(private) / "caches")
+        return caches.shared(environment, case.implementation)
+
+    def _stopping(self, planned: Planned) -> Record | None:
+        hung = self._hung.get(registry.row_name(planned.case.implementation))
+        return super()._stopping(planned) or hung
+
+    def _note(self, record: Record) -> None:
+        super()._note(record)
+        if record.outcome == "timeout":
+            self._hung[record.implementation] = record
+
+    def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
+        with self._slot():
+            answers = self._tried(batch, self._memory_share)
+        shared = self.settings.jobs > 1 or len(answers) > 1
+        if shared and answers[-1].result.outcome in _FOR_WANT_OF_MEMORY:
+            with self._alone():
+                answers[-1:] = self._tried(batch[len(answers) - 1 : len(answers)], self.memory_limit)
+        return answers
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """While one of the jobs runs."""
+        with self._turnstile:
+            self._slots.acquire()
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While no other job runs: those at work end first, and none starts."""
+        with self._turnstile:
+            for _ in range(self.settings.jobs):
+                self._slots.acquire()
+            try:
+                yield
+            finally:
+                self._slots.release(self.settings.jobs)
+
+
 class _Heard:
-    """What has been heard from a worker so far."""
+    """What has been heard from a worker so far.
 
-    def __init__(self) -> None:
-        self.phase = "start"
+    Args:
+        batch: its cases.
+        on_phase: told what it is doing.
+        limit_s: tells the seconds that its next case may take.
+
+    Attributes:
+        answers: of the cases that have a result, in order.
+        phase: of the case it is at.
+        limit_s: what it may take.
+        description: of the row.
+        garbled: why what it sends cannot be read any more.
+    """
+
+    def __init__(
+        self, batch: Sequence[Planned], on_phase: Callable[[Planned, str], None], limit_s: Callable[[], float]
+    ) -> None:
+        self._batch, self._on_phase, self._next_limit_s = batch, on_phase, limit_s
+        self.answers: list[Answer] = []
         self.description: Description | None = None
-        self.result: Result | None = None
         self.garbled: str | None = None
+        self._next_case()
 
-    def line(self, line: bytes) -> bool:
-        """Take one line in; whether it was a message."""
-        if self.result is not None or self.garbled is not None:
-            return False  # what follows a result is its gradient
+    def _next_case(self) -> None:
+        self.phase = "start"
+        self.limit_s = self._next_limit_s()
+        self._start = time.monotonic()
+
+    @property
+    def case_s(self) -> float:
+        """Seconds that the case it is at has taken."""
+        return time.monotonic() - self._start
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a result is missing: the worker has not done all its cases, nor ended by itself after a failure."""
+        if len(self.answers) == len(self._batch):
+            return False
+        return not self.answers or self.answers[-1].result.outcome in EXPECTED_OUTCOMES
+
+    def line(self, line: bytes) -> float | None:
+        """Take one line in; after a result, the seconds that the next case may take."""
+        if self.garbled is not None or not self.is_waiting:
+            return None
         try:
             message = msgspec.json.decode(line, type=Message)
         except msgspec.MsgspecError as error:
             self.garbled = f"garbled output ({error}): {line[:80]!r}"
-            return False
+            return None
         self.phase = message.phase or self.phase
         self.description = message.description or self.description
-        self.result = message.result
-        return True
+        self._on_phase(self._batch[len(self.answers)], self.phase)
+        if message.result is None:
+            return None
+        message.result.description = self.description
+        self.answers.append(Answer(result=message.result, case_s=self.case_s))
+        self._next_case()
+        return self.limit_s
+
+
+def _ending(ended: Ended, heard: _Heard, memory_limit: int) -> tuple[Outcome, str]:
+    """Outcome and reason of the case that a worker was at when it ended."""
+    peak, limit = (f"{size / 1e9:.2f} GB" for size in (ended.peak_bytes, memory_limit))
+    if ended.killed == "timeout":
+        return "timeout", f"ended after {heard.limit_s:.0f} s"
+    if ended.killed == "memory":
+        return "out-of-memory-host", f"ended at {peak}, limit {limit},"
+    if ended.killed == "output" or heard.garbled is not None:
+        return "bad-output", heard.garbled or "too much output"
+    if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * memory_limit:
+        return "out-of-memory-host", f"killed by the system at {peak}"
+    if is_no_space(ended.tail):
+        return "harness-error", "no space was left on the disk"
+    if ended.returncode < 0:
+        return "crashed", f"killed by signal {-ended.returncode} ({signal.strsignal(-ended.returncode)})"
+    return "crashed", f"exit status {ended.returncode} without a result"
+
+
+def _over(case_s: float | None = None) -> Answer:
+    """A case that the end of the run left out, or cut short after so many seconds."""
+    return Answer(result=Result(outcome="skipped", reason=DEADLINE_OVER), case_s=case_s)
+
+
+def _harness_error(reason: str) -> Answer:
+    """A case of which nothing can be said, for no fault of its row."""
+    return Answer(result=Result(outcome="harness-error", reason=reason))
+
+
+def _worker(planned: Planned) -> tuple[str, str, int]:
+    """What is the same of all cases that one process may check."""
+    any_input = msgspec.structs.replace(planned.case, scenario="", n=0)
+    return planned.case.implementation, case_id(any_input), planned.round
 
 
 def _parameters(case: Case) -> dict[str, float]:
-    """The problem's parameters; none for the hard inputs, which have many."""
-    if case.scenario == HARD_SCENARIO:
+    """The problem's parameters; none where the scenario's inputs have several problems."""
+    problem = SCENARIOS[case.scenario].only_problem(case.n)
+    if problem is None:
         return {}
-    problem = Problem.of_size(case.n)
     return {
         "L": problem.box_length,
         "h": problem.smoothing_length,
@@ -313,12 +469,11 @@ def _parameters(case: Case) -> dict[str, float]:
     }
 
 
-def _gradient(channel: bytes) -> FloatArray | None:
-    """The .npy bytes that follow the result line."""
-    start = channel.find(b"\x93NUMPY")
-    if start < 0:
+def _gradient(result: Result, path: str) -> FloatArray | None:
+    """What a worker left there, if it is the gradient of a result of the right form."""
+    if result.outcome not in ("ok", "disagrees") or not os.path.exists(path):
         return None
-    array: FloatArray = np.load(io.BytesIO(channel[start:]), allow_pickle=False)
+    array: FloatArray = np.load(path, allow_pickle=False)
     return array
 
 

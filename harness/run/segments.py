@@ -13,6 +13,7 @@ import msgspec
 
 from harness.contract.encoding import encode
 from harness.contract.protocol import Case
+from harness.run import caches
 from harness.run.child import child_environment
 from harness.run.process import supervise
 
@@ -46,7 +47,7 @@ def check_segments() -> tuple[list[SegmentCheck], list[str]]:
     with tempfile.TemporaryDirectory(prefix="pairgrad-", ignore_cleanup_errors=True) as private:
         ended = supervise(
             "harness.run.segments",
-            environment=child_environment(case, 1, Path(private), Path(private)),
+            environment=caches.shared(child_environment(case, 1, Path(private), Path(private))),
             limit_s=_LIMIT_S,
             memory_limit_bytes=_MEMORY_LIMIT_BYTES,
         )

@@ -1,15 +1,17 @@
-"""Inside the fresh process of one case: build, compile, check, warm up, sample. Writes no files.
+"""Inside a fresh process: build a row, compile, check, and time it where asked. Writes no files but gradients.
 
 The parent sends one request on standard input and reads messages, one JSON document a line, from the descriptor named
-on the command line: what the worker is doing, then the result; after it, where asked for, the gradient as .npy bytes.
+on the command line: for each case what the worker is doing, then the result.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -29,70 +31,56 @@ from harness.check.outcomes import outcome_of, reason_of
 from harness.check.reference import Reference, load
 from harness.contract import registry
 from harness.contract.encoding import encode, unpack
-from harness.contract.messages import Message, Request
+from harness.contract.messages import Message, Request, TimeRequest, gradient_file
 from harness.contract.problem import FloatArray
-from harness.contract.protocol import (
-    Case,
-    Implementation,
-)
-from harness.contract.records import Result
+from harness.contract.protocol import Case, Implementation
+from harness.contract.records import EXPECTED_OUTCOMES, Outcome, Result
 from harness.contract.samples import FLOOR_S_PER_SLOT, NOISY_SPREAD, Samples
 from harness.run import machine, memory
 from harness.run.sampling import sample, seconds
 
+_load = functools.cache(registry.load)  # a module given by path is otherwise executed for every case
 
-class Worker:
-    """One case from build to result; `run` raises only where the channel is gone."""
 
-    def __init__(self, request: Request, channel: io.FileIO) -> None:
-        self.request = request
-        self.case = request.case
+class CaseWork(ABC):
+    """One case from build to result.
+
+    Args:
+        case: what is run.
+        references: file of its references.
+        channel: to the parent, which is told what is being done.
+    """
+
+    def __init__(self, case: Case, references: str, channel: io.FileIO) -> None:
+        self.case = case
+        self.references = Path(references)
         self.channel = channel
-        self.gradient: FloatArray | None = None
 
-    def run(self) -> None:
-        """Do the case and send its result."""
+    def run(self) -> Outcome:
+        """Do the case and send its result, whatever happens; raises only where the channel is gone."""
         free = memory.free_bytes()
         try:
-            result = self._case()
+            result = self._result()
         except RefusedError as error:
             result = error.result
         except BaseException as error:  # SystemExit too: whatever a row does, its case has a result
             result = Result(outcome=outcome_of(error, self.case), reason=reason_of(error, self.case))
         result.observed = {**machine.observed(), **free}
         self._send(result=result)
-        if self.request.gradient and result.outcome == "ok" and self.gradient is not None:
-            buffer = io.BytesIO()
-            np.save(buffer, self.gradient, allow_pickle=False)
-            self.channel.write(buffer.getvalue())
+        return result.outcome
 
-    def _case(self) -> Result:
+    def _result(self) -> Result:
         self._send(phase="import")
-        row = registry.load(self.case.implementation)
+        row = _load(self.case.implementation)
         self._send(description=row.description)
         unsupported = row.unsupported(self.case)
         if unsupported is not None:
             return Result(outcome="unsupported", reason=unsupported)
-        references = load(Path(self.request.references))
-        if len(references) == 1:
-            return self._single(row, references[0])
-        return checked_all(row, references, self.case, lambda name: self._send(phase=f"check: {name}"))
+        return self._work(row, load(self.references))
 
-    def _single(self, row: type[Implementation], reference: Reference) -> Result:
-        """The only input of a scenario: check it, then time it where asked."""
-        level, driver_level = memory.resident_bytes(), memory.cuda_used_bytes()
-        built, timed = self._built(row, reference)
-        self._send(phase="check")
-        result, self.gradient = checked(built, reference, self.case)
-        result.capacity = built.capacity
-        result.reallocations, result.recompilations = built.reallocations, built.recompilations
-        if self.request.budget_s is not None:
-            result.build_s, result.compile_forward_s, result.compile_gradient_s = timed
-            self._time(built, reference, result, level)
-        if self.case.device == "cuda" and driver_level is not None:
-            result.driver_device_bytes = max(0, (memory.cuda_used_bytes() or 0) - driver_level)
-        result.peak_device_bytes = built.peak_device_bytes()
-        return result
+    @abstractmethod
+    def _work(self, row: type[Implementation], references: list[Reference]) -> Result:
+        """What is asked for, once the row is known to support the case."""
 
     def _built(
         self, row: type[Implementation], reference: Reference
@@ -109,14 +97,80 @@ class Worker:
         gradient_s = seconds(lambda: built.compile_gradient(x))
         return built, (build_s, forward_s, gradient_s)
 
+    def _checked(self, built: Implementation, reference: Reference) -> tuple[Result, FloatArray]:
+        """Result and gradient, with the row's own figures.
+
+        Raises:
+            RefusedError: the row is wrong.
+        """
+        self._send(phase="check")
+        result, gradient = checked(built, reference, self.case)
+        result.capacity = built.capacity
+        result.reallocations, result.recompilations = built.reallocations, built.recompilations
+        return result, gradient
+
+    def _send(self, **fields: Any) -> None:
+        self.channel.write(encode(Message(**fields)) + b"\n")
+
+
+class Check(CaseWork):
+    """Checks a case, on one input or on many.
+
+    Args:
+        case, references, channel: see `CaseWork`.
+        gradient: file for the gradient, where there is one input; written for a wrong one too.
+    """
+
+    def __init__(self, case: Case, references: str, channel: io.FileIO, gradient: str) -> None:
+        super().__init__(case, references, channel)
+        self.gradient = gradient
+
+    def _work(self, row: type[Implementation], references: list[Reference]) -> Result:
+        if len(references) != 1:
+            return checked_all(row, references, self.case, lambda name: self._send(phase=f"check: {name}"))
+        (reference,) = references
+        built, _ = self._built(row, reference)
+        try:
+            result, gradient = self._checked(built, reference)
+        except RefusedError as error:
+            if error.gradient is not None and error.result.outcome == "disagrees":
+                np.save(self.gradient, error.gradient, allow_pickle=False)
+            raise
+        np.save(self.gradient, gradient, allow_pickle=False)
+        result.peak_device_bytes = built.peak_device_bytes()
+        return result
+
+
+class Timing(CaseWork):
+    """Checks a case of one input, times it, and checks it once more.
+
+    Args:
+        case, references, channel: see `CaseWork`.
+        budget_s: seconds for the samples of the forward pass and of the gradient, each.
+    """
+
+    def __init__(self, case: Case, references: str, channel: io.FileIO, budget_s: float) -> None:
+        super().__init__(case, references, channel)
+        self.budget_s = budget_s
+
+    def _work(self, row: type[Implementation], references: list[Reference]) -> Result:
+        (reference,) = references
+        level, driver_level = memory.resident_bytes(), memory.cuda_used_bytes()
+        built, compiled = self._built(row, reference)
+        result, _ = self._checked(built, reference)
+        result.build_s, result.compile_forward_s, result.compile_gradient_s = compiled
+        self._time(built, reference, result, level)
+        if self.case.device == "cuda" and driver_level is not None:
+            result.driver_device_bytes = max(0, (memory.cuda_used_bytes() or 0) - driver_level)
+        result.peak_device_bytes = built.peak_device_bytes()
+        return result
+
     def _time(self, built: Implementation, reference: Reference, result: Result, level: int) -> None:
         """Time forward and gradient on permuted copies of the positions, then check once more.
 
         Args:
             level: resident bytes before the build.
         """
-        budget_s = self.request.budget_s
-        assert budget_s is not None
         orders = permutations(len(reference.positions))
         inputs = [built.to_device(reference.positions[order]) for order in orders]
         marked = memory.reset_peak_resident()
@@ -126,10 +180,10 @@ class Worker:
             seconds(lambda: built.wait(built.grad(inputs[0]))),
         ]
         self._send(phase="forward")
-        forward, last_loss = sample(built.loss, inputs, built.wait, budget_s)
+        forward, last_loss = sample(built.loss, inputs, built.wait, self.budget_s)
         self._send(phase="gradient")
         cpu, wall = time.process_time(), time.perf_counter()
-        gradient, last_gradient = sample(built.grad, inputs, built.wait, budget_s)
+        gradient, last_gradient = sample(built.grad, inputs, built.wait, self.budget_s)
         result.cpu_over_wall = (time.process_time() - cpu) / (time.perf_counter() - wall)
         result.peak_host_bytes = max(0, memory.peak_resident_bytes() - level) if marked else None
         result.reallocations = built.reallocations  # what the check that follows causes is not the samples'
@@ -143,9 +197,6 @@ class Worker:
         result.gradient_s, result.gradient_iqr_s = gradient.median, gradient.iqr
         result.gradient_samples_s = gradient.seconds
         result.noisy = max(forward.spread, gradient.spread) > NOISY_SPREAD
-
-    def _send(self, **fields: Any) -> None:
-        self.channel.write(encode(Message(**fields)) + b"\n")
 
 
 def _require_possible(samples: Samples, case: Case, result: Result) -> None:
@@ -168,8 +219,15 @@ def _parallel_units(case: Case) -> int:
 
 def main() -> None:
     """`python -m harness.run.worker DESCRIPTOR`, the request on standard input."""
-    request = unpack(sys.stdin.buffer.read(), Request)
-    Worker(request, io.FileIO(int(sys.argv[1]), "w")).run()
+    work = unpack(sys.stdin.buffer.read(), Request).work
+    channel = io.FileIO(int(sys.argv[1]), "w")
+    if isinstance(work, TimeRequest):
+        Timing(work.case, work.references, channel, work.budget_s).run()
+    else:
+        for number, (case, references) in enumerate(zip(work.cases, work.references, strict=True)):
+            gradient = gradient_file(work.gradients, number)
+            if Check(case, references, channel, gradient).run() not in EXPECTED_OUTCOMES:
+                break  # what a failure leaves behind is not for the next case
     os._exit(0)  # frameworks' exit hooks may hang or crash after the result is out
 
 

@@ -5,11 +5,12 @@ import pytest
 from scipy.integrate import quad
 
 from harness.check import judgement, oracle
-from harness.check.hard_cases import HARD_CASES, HardCase
+from harness.check.hard_cases import HARD_CASES
 from harness.check.inputs import clustered_positions, published_positions
 from harness.check.reference import load, save
 from harness.check.spline import spline, spline_derivative
 from harness.contract.problem import InvalidPositionsError, Problem
+from harness.contract.scenario import Input
 
 # loss, |g|_2, true pairs, fullest cell, 3x3 pairs: printed in the study (N = 1000) or computed from its input elsewhere
 PUBLISHED = {
@@ -33,7 +34,7 @@ def test_published_input_gives_the_study_figures(n: int) -> None:
 
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case.name)
-def test_hard_inputs_have_their_right_values(case: HardCase) -> None:
+def test_hard_inputs_have_their_right_values(case: Input) -> None:
     right = oracle.reference(case.name, case.problem, case.positions())
     if case.loss is not None:
         assert right.loss == pytest.approx(case.loss, rel=1e-11)  # the values are given to 10 to 14 digits
@@ -42,13 +43,13 @@ def test_hard_inputs_have_their_right_values(case: HardCase) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_inputs_without_a_result_are_refused(case: HardCase) -> None:
+def test_inputs_without_a_result_are_refused(case: Input) -> None:
     with pytest.raises(InvalidPositionsError, match="row 7"):
         oracle.reference(case.name, case.problem, case.positions())
 
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case.name)
-def test_gradient_is_the_derivative_of_the_loss(case: HardCase) -> None:
+def test_gradient_is_the_derivative_of_the_loss(case: Input) -> None:
     positions = case.positions()
     right = oracle.reference(case.name, case.problem, positions)
     step = judgement.FINITE_DIFFERENCE_STEP * case.problem.smoothing_length
@@ -79,7 +80,7 @@ def test_tree_and_all_pairs_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case.name)
-def test_counts_agree_with_all_pairs(case: HardCase) -> None:
+def test_counts_agree_with_all_pairs(case: Input) -> None:
     """True pairs and the pairs of neighbouring cells, from their definitions."""
     positions = case.positions()
     n, length = len(positions), case.problem.box_length

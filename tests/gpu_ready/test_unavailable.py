@@ -11,8 +11,8 @@ from harness.contract import registry
 from harness.run import machine
 from harness.run.describe import Availability, describe_all
 from harness.run.plan import Narrowing, plan
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import TimeRunner
+from harness.run.settings import TimeSettings
 
 pytestmark = pytest.mark.skipif(bool(machine.cuda_devices()), reason="there is a CUDA device here")
 
@@ -35,7 +35,7 @@ def test_every_row_that_names_cuda_says_that_there_is_none(name: str, rows: dict
 @pytest.mark.parametrize(("name", "outcome"), [("warp_adjoint", "unavailable"), ("numba_adjoint", "unsupported")])
 def test_cuda_without_a_device_is_no_cpu_time(name: str, outcome: str) -> None:
     planned = plan("quick", [name], Narrowing(ns=(100,), devices=("cuda",)))
-    with Runner(Settings(budget_s=0.0), "no-gpu") as runner:
+    with TimeRunner(TimeSettings(budget_s=0.0), "no-gpu") as runner:
         (record,) = (finished.record for finished in runner.run(planned))
     assert (record.device, record.outcome, record.is_expected) == ("cuda", outcome, True)
     assert record.reason

@@ -5,8 +5,8 @@ import contextlib
 import pytest
 from fake_cases import planned
 
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import CheckRunner, TimeRunner
+from harness.run.settings import CheckSettings, TimeSettings
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,8 @@ def _runners():
 
         def runner(settings):
             if settings not in started:
-                started[settings] = stack.enter_context(Runner(settings, run_id="test"))
+                kind = CheckRunner if isinstance(settings, CheckSettings) else TimeRunner
+                started[settings] = stack.enter_context(kind(settings, run_id="test"))
             return started[settings]
 
         yield runner
@@ -25,13 +26,24 @@ def _runners():
 
 @pytest.fixture(scope="session")
 def bench(_runners):
-    """Run a fake through the real runner and worker, timed if there is a budget; returns its record."""
+    """Time a fake through the real runner and worker; returns its record."""
 
-    def run(name, n=50, budget_s=0.02, limit_s=100.0, memory_limit_bytes=0, **fields):
-        settings = Settings(
+    def run(name, n=50, budget_s=0.02, limit_s=100.0, memory_limit_bytes=None, **fields):
+        settings = TimeSettings(
             budget_s=budget_s, limit_s=limit_s, memory_limit_bytes=memory_limit_bytes, skip_larger=False
         )
         (finished,) = _runners(settings).run([planned(name, n, **fields)])
+        return finished.record
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def check(_runners):
+    """Check a fake through the real runner and worker; returns its record."""
+
+    def run(name, n=50, **fields):
+        (finished,) = _runners(CheckSettings(skip_larger=False)).run([planned(name, n, **fields)])
         return finished.record
 
     return run

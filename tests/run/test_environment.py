@@ -12,15 +12,15 @@ from fake_cases import planned
 
 from harness.contract.registry import ROOT
 from harness.run import machine
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import TimeRunner
+from harness.run.settings import TimeSettings
 
 
 @pytest.fixture(scope="module")
 def record():
     os.environ["XLA_FLAGS"] = "--xla_dump_hlo_as_text=false"
     try:
-        with Runner(Settings(), "test") as runner:
+        with TimeRunner(TimeSettings(budget_s=0.0), "test") as runner:
             return next(iter(runner.run([planned("imports_frameworks", threads=1)]))).record
     finally:
         del os.environ["XLA_FLAGS"]

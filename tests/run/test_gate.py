@@ -3,7 +3,7 @@
 import pytest
 from fake_cases import made_record, planned
 
-from harness.run import gate
+from harness.run import verdict
 from harness.run.runner import Finished
 
 
@@ -14,8 +14,8 @@ from harness.run.runner import Finished
         ("wrong_without_wrap", "hard", 0, "uniform: loss "),
     ],
 )
-def test_wrong_row_is_refused_through_the_worker(bench, name, scenario, n, reason):
-    record = bench(name, n=n, scenario=scenario, budget_s=None)
+def test_wrong_row_is_refused_through_the_worker(check, name, scenario, n, reason):
+    record = check(name, n=n, scenario=scenario)
     assert (record.outcome, reason in record.reason) == ("disagrees", True), record.reason
 
 
@@ -37,28 +37,28 @@ class Ran:
 
 def verdict_on(*records, required=()):
     plan = [planned(record.implementation, record.n) for record in records]
-    return gate.check(Ran(*records), plan, required)
+    return verdict.reach(Ran(*records), plan, required)
 
 
 ABSENT = made_record("absent", outcome="unavailable", reason="no CUDA device")
 
 
 def test_verdict_names_what_disagrees():
-    verdict = verdict_on(made_record("right"), made_record("wrong_scale", outcome="disagrees", reason="by 2"), ABSENT)
-    assert not verdict.agree
-    assert [record.outcome for record in verdict.records] == ["ok", "disagrees", "unavailable"]
-    assert verdict.problems == ["wrong_scale/published/10/cpu/float64/1t: disagrees: by 2"]
+    reached = verdict_on(made_record("right"), made_record("wrong_scale", outcome="disagrees", reason="by 2"), ABSENT)
+    assert not reached.agree
+    assert [record.outcome for record in reached.records] == ["ok", "disagrees", "unavailable"]
+    assert reached.problems == ["wrong_scale/published/10/cpu/float64/1t: disagrees: by 2"]
 
 
 def test_verdict_needs_something_checked():
-    verdict = verdict_on(ABSENT)
-    assert (verdict.agree, verdict.problems) == (False, ["nothing was checked: no case ended ok"])
+    reached = verdict_on(ABSENT)
+    assert (reached.agree, reached.problems) == (False, ["nothing was checked: no case ended ok"])
 
 
 def test_required_row_must_have_been_checked():
     assert verdict_on(made_record("right"), ABSENT).agree
-    verdict = verdict_on(made_record("right"), ABSENT, required=["absent"])
-    assert verdict.problems == ["absent/published/10/cpu/float64/1t: unavailable: no CUDA device"]
+    reached = verdict_on(made_record("right"), ABSENT, required=["absent"])
+    assert reached.problems == ["absent/published/10/cpu/float64/1t: unavailable: no CUDA device"]
 
 
 def test_cases_of_a_row_that_fail_alike_are_one_problem():
@@ -72,9 +72,9 @@ def test_cases_of_a_row_that_fail_alike_are_one_problem():
 def test_rows_of_which_nothing_was_timed_are_named():
     other = made_record("other", outcome="unsupported")
     named = ["right", "absent", "other", "not_run"]
-    assert gate.untimed([made_record("right"), ABSENT, other], named) == [
+    assert verdict.nothing_timed([made_record("right"), ABSENT, other], named) == [
         "absent: nothing was timed: unavailable",
         "other: nothing was timed: unsupported",
     ]
     failed = made_record("absent", 20, outcome="error")  # which is a problem itself
-    assert gate.untimed([ABSENT, failed], ["absent"]) == []
+    assert verdict.nothing_timed([ABSENT, failed], ["absent"]) == []

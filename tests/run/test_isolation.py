@@ -11,8 +11,8 @@ from fake_cases import FAKES, LIMIT_S, fake, marked, planned
 
 from harness.run import machine
 from harness.run.process import FAMILY, TAG, supervise, tagged
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import CheckRunner
+from harness.run.settings import CheckSettings
 
 MEMORY_LIMIT = 600 << 20
 
@@ -64,7 +64,7 @@ BROKEN = {
 @pytest.fixture(scope="module")
 def hung():
     """The records of the rows that hang, run side by side."""
-    with Runner(Settings(limit_s=LIMIT_S, jobs=len(HANGING)), "test") as runner:
+    with CheckRunner(CheckSettings(limit_s=LIMIT_S, jobs=len(HANGING)), "test") as runner:
         finished = [*runner.run(planned(name) for name in HANGING)]
     assert tagged(FAMILY) == []
     return {each.record.implementation: each.record for each in finished}
@@ -80,7 +80,7 @@ def test_hanging_row_is_ended_at_its_limit(hung, name):
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_row_ends_with_its_outcome_and_leaves_nothing(bench, name):
     outcome, words = BROKEN[name]
-    record = bench(name, memory_limit_bytes=MEMORY_LIMIT if outcome == "out-of-memory-host" else 0)
+    record = bench(name, memory_limit_bytes=MEMORY_LIMIT if outcome == "out-of-memory-host" else None)
     assert (record.outcome, words in (record.reason or "")) == (outcome, True), record.reason
     assert tagged(FAMILY) == []
     assert record.outcome == "ok" or record.gradient_s is None
@@ -107,10 +107,10 @@ def test_children_and_their_children_die_when_the_parent_is_killed():
     script = f"""
 from harness.run.plan import Planned
 from harness.contract.protocol import Case
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import CheckRunner
+from harness.run.settings import CheckSettings
 case = Case(implementation={fake("leaves_daemon_and_hangs")!r}, scenario="published", n=50)
-with Runner(Settings(), "test", lambda planned, phase: print(phase, flush=True)) as runner:
+with CheckRunner(CheckSettings(), "test", lambda planned, phase: print(phase, flush=True)) as runner:
     list(runner.run([Planned(case, 0)]))
 """
     parent = subprocess.Popen(
@@ -127,7 +127,7 @@ with Runner(Settings(), "test", lambda planned, phase: print(phase, flush=True))
 
 
 def test_parent_imports_no_framework():
-    script = "import sys, harness.run.runner, harness.run.gate, harness.run.resume, harness.cli; print(*sys.modules)"
+    script = "import sys, harness.run.runner, harness.run.verdict, harness.run.resume, harness.cli; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert not {"jax", "jaxlib", "torch", "warp", "numba", "enzyme_ad", "multiprocessing"} & set(modules)
 

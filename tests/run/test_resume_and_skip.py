@@ -10,14 +10,15 @@ from harness.run import machine
 from harness.run.plan import Narrowing, plan
 from harness.run.process import FAMILY, tagged
 from harness.run.resume import MixedRecordsError, split
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import CheckRunner, TimeRunner
+from harness.run.settings import CheckSettings, TimeSettings
 
-SLOW = Settings(limit_s=LIMIT_S, budget_s=0.0)
+SLOW = TimeSettings(limit_s=LIMIT_S, budget_s=0.0)
 
 
 def run(plan, settings=SLOW, earlier=()):
-    with Runner(settings, "test", earlier=earlier) as runner:
+    kind = CheckRunner if isinstance(settings, CheckSettings) else TimeRunner
+    with kind(settings, "test", earlier=earlier) as runner:
         return [finished.record for finished in runner.run(plan)]
 
 
@@ -51,7 +52,7 @@ def test_other_failures_do_not_skip():
 def test_check_leaves_a_row_that_hangs_alone():
     hung = made_record("right", 200, outcome="timeout")
     plan = [planned("right", 100, dtype="float32"), planned("raises")]
-    records = run(plan, msgspec.structs.replace(SLOW, budget_s=None), [hung])
+    records = run(plan, CheckSettings(limit_s=LIMIT_S), [hung])
     assert [r.outcome for r in records] == ["skipped", "error"]
     assert records[0].reason == "timeout at right/published/200/cpu/float64/1t"
 
@@ -136,7 +137,7 @@ def test_sixty_cases_a_quarter_of_which_fail(tmp_path):
     broken = [planned(name, 45) for name in FAILING]
     whole = [each for k, bad in enumerate(broken) for each in (bad, *right[3 * k : 3 * k + 3])]
     file = RecordFile(tmp_path / "run.jsonl")
-    with Runner(Settings(limit_s=LIMIT_S, jobs=4), "test") as runner:  # those that hang, one beside the other
+    with CheckRunner(CheckSettings(limit_s=LIMIT_S, jobs=4), "test") as runner:  # those that hang, one beside the other
         for finished in runner.run(whole):
             file.add(finished.record)
     records = read_records([tmp_path])
