@@ -1,7 +1,13 @@
 """The command line: exit codes, messages that say the way out, and a stranger's row from check to table."""
 
+import errno
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +16,12 @@ from click.testing import CliRunner, Result
 
 from harness.check.hard_cases import HARD_CASES
 from harness.cli import main
+from harness.contract import output
 from harness.contract.protocol import DTYPES
 from harness.contract.store import read_records
 
-TEMPLATE = Path(__file__).parent.parent / "docs" / "template.py"
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "docs" / "template.py"
 
 
 def run(*arguments: object) -> Result:
@@ -51,6 +59,19 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Timed:
         (("check", "--threads", "0"), ["0"]),
         (("check", "--threads", "4096"), ["4096", "cores"]),
         (("bench", "--shard", "3/2"), ["3/2", "1 <= I <= K"]),
+        (("bench", "--shard", "²/4"), ["²/4", "2/4"]),
+        (("bench", "--budget", "nan"), ["nan", "from 0 on", "inf for no limit"]),
+        (("bench", "--budget", "-1"), ["-1", "from 0 on"]),
+        (("bench", "--within", "nan"), ["nan", "from 1 on"]),
+        (("bench", "--timeout", "nan"), ["nan", "from 1 on"]),
+        (("check", "--timeout", "nan"), ["nan", "from 1 on"]),
+        (("check", "--jobs", "nan"), ["nan", "from 1 on"]),
+        (("bench", "--rounds", "nan"), ["nan", "from 1 on"]),
+        (("bench", "--rounds", "inf"), ["inf", "2^31"]),
+        (("check", "--threads", "nan"), ["nan", "from 1 on"]),
+        (("check", "--n", "nan"), ["nan", "2^31"]),
+        (("bench", "--memory-limit", "nan"), ["nan", "8 EiB"]),
+        (("bench", "--memory-limit", "1e308T"), ["1e308T", "8 EiB"]),
         (("bench", "--memory-limit", "lots"), ["lots", "8G"]),
         (("bench", "--scenario", "hard"), ["hard", "published"]),
         (("bench", "--profile", "huge"), ["huge", "quick"]),
@@ -172,6 +193,185 @@ def test_a_row_asked_for_of_which_nothing_is_timed_fails(tmp_path: Path) -> None
     assert cuda.exit_code == 1
     assert "problem template: nothing was timed: unsupported" in cuda.output
     assert "template: unsupported: runs on cpu only" in cuda.output
+
+
+@pytest.mark.parametrize("option", ["--budget", "--timeout", "--within"])
+def test_infinity_is_no_limit_and_what_is_ok_was_timed(tmp_path: Path, option: str) -> None:
+    bench = ("bench", "--impl", TEMPLATE, "--n", "10", "--threads", "1", "--results", tmp_path)
+    more = () if option == "--budget" else ("--budget", "0")
+    ended = run(*bench, *more, option, "inf")
+    assert ended.exit_code == 0, ended.output
+    (record,) = read_records([tmp_path])
+    assert record.outcome == "ok"
+    assert record.gradient_samples_s
+
+
+OUTPUTS = [
+    (("check", "--impl", TEMPLATE, "--json"), "a file that can be written"),
+    (("check", "--impl", TEMPLATE, "--save"), "a folder"),
+    (("bench", "--impl", TEMPLATE, "--results"), "a folder"),
+    (("report", "--out"), "a folder"),
+    (("compare", "--markdown"), "a file that can be written"),
+]
+
+
+@pytest.mark.parametrize(("command", "way_out"), OUTPUTS)
+@pytest.mark.parametrize("wrong", ["of the other kind", "below a file"])
+def test_every_output_is_tried_before_anything_runs(
+    tmp_path: Path,
+    timed: Timed,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[object, ...],
+    way_out: str,
+    wrong: str,
+) -> None:
+    for work in ("Runner", "report.write", "comparing.compare"):
+        monkeypatch.setattr(f"harness.cli.{work}", lambda *arguments: pytest.fail("it ran"))
+    file = tmp_path / "file"
+    file.write_text("mine")
+    path = file / "below" if wrong == "below a file" else tmp_path if way_out != "a folder" else file
+    more = {"report": ("--results", timed.results), "compare": (timed.results, timed.results)}
+    result = run(*command, path, *more.get(str(command[0]), ()))
+    assert result.exit_code == 2
+    assert f"cannot write to {path}: " in result.output
+    assert f"give {command[-1]} {way_out}" in result.output
+    assert file.read_text() == "mine"
+
+
+def fail_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on the disk is full."""
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(output, "write", full)
+
+
+@pytest.mark.parametrize("option", ["--json", "--save"])
+def test_a_failed_write_leaves_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    fail_to_write(monkeypatch)
+    what = ("--n", "10", "--scenario", "published", "--dtype", "float64")
+    result = run("check", "--impl", TEMPLATE, *what, option, tmp_path / "taken")
+    assert result.exit_code == 1
+    assert "all agree" in result.stdout
+    assert result.output.index("all agree") < result.output.index(f"error: cannot write {tmp_path / 'taken'}")
+    assert "No space left on device" in result.stderr
+
+
+def test_a_failed_write_leaves_the_comparison(tmp_path: Path, timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_write(monkeypatch)
+    result = run("compare", timed.results, timed.results, "--markdown", tmp_path / "new.md")
+    assert result.exit_code == 1
+    assert "my_module/published/1000" in result.stdout
+    assert f"cannot write {tmp_path / 'new.md'}: No space left on device" in result.stderr
+
+
+def test_a_record_that_cannot_be_written_is_shown_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_write(monkeypatch)
+    result = run("bench", "--impl", TEMPLATE, "--n", "10", "--budget", "0", "--results", tmp_path)
+    assert result.exit_code == 1
+    assert "N = 10: published input" in result.stdout
+    assert "(No space left on device); it holds the 0 records before" in result.stderr
+
+
+def test_a_pipe_gets_the_verdict_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        what = ("--n", "10", "--scenario", "published", "--dtype", "float64")
+        assert run("check", "--impl", TEMPLATE, *what, "--json", pipe).exit_code == 0
+        assert reader.stdout is not None
+        assert json.loads(reader.stdout.read())["agree"]
+    assert pipe.is_fifo()
+
+
+def test_a_pipe_gets_the_comparison_and_stays_a_pipe(tmp_path: Path, timed: Timed) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        assert run("compare", timed.results, timed.results, "--markdown", link).exit_code == 0
+        assert reader.stdout is not None
+        assert "my_module/published/1000" in reader.stdout.read()
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+
+
+NOT_UTF_8 = [
+    {"PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    {"LC_ALL": "C"},
+    {"PYTHONIOENCODING": "latin-1"},
+]
+
+
+@pytest.mark.parametrize("environment", NOT_UTF_8, ids=lambda variables: " ".join(variables))
+def test_a_terminal_that_is_not_utf_8_gets_what_it_can_show(timed: Timed, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "harness.cli", "compare", timed.results, timed.results]
+    ended = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False, cwd=ROOT)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"my_module/published/1000" in ended.stdout
+    assert b"1.00" in ended.stdout
+
+
+def test_a_path_with_a_byte_that_is_no_utf_8_works_everywhere(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"odd\xff")
+    folder.mkdir()
+    module, results, verdict = folder / "mine.py", folder / "results", folder / "verdict.json"
+    shutil.copy(TEMPLATE, module)
+    only = ("--n", "10", "--threads", "1")
+    assert run("list", "--impl", module).exit_code == 0
+    assert run("check", "--impl", module, *only, "--scenario", "published", "--json", verdict).exit_code == 0
+    assert json.loads(verdict.read_bytes())["agree"]
+    timed = run("bench", "--impl", module, *only, "--budget", "0", "--results", results)
+    assert timed.exit_code == 0
+    assert "odd?" in timed.output
+    assert [record.outcome for record in read_records([results])] == ["ok"]
+    assert "nothing left" in run("bench", "--impl", module, *only, "--results", results, "--resume").output
+    assert run("report", "--results", results, "--out", folder / "reports").exit_code == 0
+    assert run("compare", results, results, "--markdown", folder / "new.md").exit_code == 0
+
+
+def test_a_path_that_is_no_utf_8_comes_into_a_record_written_out(tmp_path: Path) -> None:
+    module = tmp_path / os.fsdecode(b"odd\xff") / "mine.py"
+    module.parent.mkdir()
+    module.write_text("raise RuntimeError(__file__)")
+    assert run("bench", "--impl", module, "--n", "10", "--results", tmp_path / "results").exit_code == 1
+    (record,) = read_records([tmp_path / "results"])
+    assert r"odd\udcff/mine.py" in str(record.reason)
+    assert r"odd\udcff/mine.py" in run("list", "--impl", module).output
+
+
+def test_names_that_are_no_utf_8_are_refused_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / os.fsdecode(b"m\xffine.py")
+    shutil.copy(TEMPLATE, module)
+    result = run("check", "--impl", module)
+    assert result.exit_code == 2
+    assert "is no UTF-8: rename the file" in result.output
+    monkeypatch.setattr(tempfile, "tempdir", os.fsdecode(b"/tmp/odd\xff"))
+    result = run("check", "--impl", TEMPLATE)
+    assert result.exit_code == 2
+    assert "set TMPDIR to another" in result.output
+
+
+LINE = "1 of 1  my_module/published/1000/cpu/float64/"
+
+
+def test_output_that_is_no_terminal_gets_a_line_for_each_case(timed: Timed) -> None:
+    line = timed.result.stdout.splitlines()[0]
+    assert line.startswith(LINE)
+    assert re.search(r"  gradient [\d.]+ .?s  ok$", line)
+
+
+def test_a_check_has_a_line_for_each_case_and_quiet_has_none() -> None:
+    command = ("check", "--impl", TEMPLATE, "--n", "10", "--scenario", "published", "--threads", "1")
+    first, second, *rest = run(*command).stdout.splitlines()
+    assert (first[:7], second[:7]) == ("1 of 2 ", "2 of 2 ")
+    assert {first[8:], second[8:]} == {f"template/published/10/cpu/{dtype}/1t  ok" for dtype in DTYPES}
+    assert rest[0].startswith("Same gradient from all")
+    quiet = run(*command, "--quiet")
+    assert "of 2" not in quiet.output
+    assert "all agree" in quiet.stdout
 
 
 def test_template_has_at_most_fifty_lines() -> None:
