@@ -132,8 +132,11 @@ class Runner(ABC, Generic[_Settings]):
         left = list(group)
         while left:
             foreseen = self._foreseen(left[0])
-            batch = list(takewhile(lambda each: self._foreseen(each) is None, left))
-            answers = self._answers(batch) if foreseen is None else [foreseen]
+            if foreseen is not None:
+                answers = [foreseen]
+            else:
+                more = takewhile(lambda each: self._foreseen(each) is None, left[1:])
+                answers = self._answers([left[0], *more])
             for planned, answer in zip(left, answers, strict=False):
                 record = self._record(planned, answer)
                 self._note(record)
@@ -178,11 +181,11 @@ class Runner(ABC, Generic[_Settings]):
     def _tried(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
         """`_answers`, from one process that may take so much memory."""
         try:
-            return self._heard(batch, memory_limit)
+            return self._asked(batch, memory_limit)
         except OSError as error:
             return [_harness_error(f"no process could be run for it: {error}")]
 
-    def _heard(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
+    def _asked(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
         case = batch[0].case
         cores = machine.available_cores()[: case.threads]
         files = [self.references.file(each.case, self._limit_s()) for each in batch]
@@ -200,10 +203,10 @@ class Runner(ABC, Generic[_Settings]):
             )
             for number, answer in enumerate(heard.answers):
                 answer.gradient = _gradient(answer.result, gradient_file(private, number))
-        if used is not None:
-            _settle(used)
         if heard.is_waiting:
             heard.answers.append(self._unanswered(ended, heard, memory_limit))
+        if used is not None:
+            _settle(used)
         return heard.answers
 
     def _limit_s(self) -> float:
@@ -265,8 +268,9 @@ class TimeRunner(Runner[TimeSettings]):
 
     def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
         (answer,) = super()._answers(batch)
-        if answer.result.outcome == "ok" and not answer.result.gradient_samples_s:
-            return [_harness_error("nothing was timed")]
+        result = answer.result
+        if result.outcome == "ok" and not result.gradient_samples_s:
+            answer.result = Result(outcome="harness-error", reason="nothing was timed", description=result.description)
         return [answer]
 
     def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> TimeRequest:

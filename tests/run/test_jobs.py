@@ -143,6 +143,6 @@ def test_an_oracle_that_fails_is_told_and_not_held_against_the_row(monkeypatch):
     monkeypatch.setattr(references, "ORACLE", "no_such_oracle")
     with TimeRunner(TimeSettings(budget_s=0.0), "test") as timing:
         records = [finished.record for finished in timing.run([planned("right", 5000), planned("right", 50)])]
-    assert [record.outcome for record in records] == ["error", "ok"]
+    assert [record.outcome for record in records] == ["harness-error", "ok"]
     assert "the oracle ended with 1: " in records[0].reason
     assert "no_such_oracle" in records[0].reason
