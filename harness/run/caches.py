@@ -67,14 +67,17 @@ def shared(environment: Mapping[str, str], implementation: str | None = None) ->
 
 def _root() -> Path:
     """The folder of all caches; one that ends with this process where the user's cannot be written to."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    root = Path(os.environ.get(OVERRIDE) or Path(cache) / "pairgrad").absolute()
     try:
+        root = Path(os.environ.get(OVERRIDE) or _user_caches() / "pairgrad").absolute()
         root.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=root).close()
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return _temporary_root()
     return root
+
+
+def _user_caches() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 @functools.cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import signal
 import tempfile
 import threading
 import time
@@ -25,15 +24,15 @@ import numpy as np
 import psutil
 
 from harness.check.inputs import SCENARIOS
-from harness.check.outcomes import is_no_space
 from harness.contract import registry
 from harness.contract.encoding import pack
-from harness.contract.messages import CheckRequest, Message, Request, TimeRequest, gradient_file
+from harness.contract.messages import CheckRequest, Request, TimeRequest, gradient_file
 from harness.contract.problem import FloatArray
-from harness.contract.protocol import Case, Description
-from harness.contract.records import EXPECTED_OUTCOMES, LIMIT_OUTCOMES, Outcome, Record, Result, case_id
+from harness.contract.protocol import Case
+from harness.contract.records import LIMIT_OUTCOMES, Record, Result, case_id
 from harness.run import caches, machine, memory
 from harness.run.child import child_environment
+from harness.run.dialogue import Answer, Dialogue, ending
 from harness.run.plan import Planned, series
 from harness.run.process import Ended, end_family, supervise
 from harness.run.references import OracleError, References
@@ -41,13 +40,11 @@ from harness.run.settings import CheckSettings, Settings, TimeSettings
 
 MEMORY_SHARE = 0.9
 """Default memory limit: this share of what is available when the run starts."""
-TAIL_CHARACTERS = 1500
 DEADLINE_OVER = "the time of the run was over"
 """Reason of a case skipped, or cut short, for that; a resumed run takes it up again."""
 SETTLE_S = 10.0
 SETTLED_BYTES = 64 << 20
 
-_OOM_SHARE = 0.5
 _FOR_WANT_OF_MEMORY = frozenset({"out-of-memory-host", "out-of-memory-device", "overflow"})
 
 
@@ -55,20 +52,6 @@ class Finished(msgspec.Struct, frozen=True):
     """A case's record and, where it was checked on one input and its output is of the right form, its gradient."""
 
     record: Record
-    gradient: FloatArray | None = None
-
-
-class Answer(msgspec.Struct, kw_only=True):
-    """What became of a case in a worker.
-
-    Attributes:
-        result: heard from the worker, or told from how it ended.
-        case_s: wall seconds it took, the start of the process included for its first case.
-        gradient: (N, 2), or None.
-    """
-
-    result: Result
-    case_s: float | None = None
     gradient: FloatArray | None = None
 
 
@@ -131,9 +114,12 @@ class Runner(ABC, Generic[_Settings]):
         """Run cases of one row, in one process as long as all goes well."""
         left = list(group)
         while left:
-            foreseen = self._foreseen(left[0])
-            batch = list(takewhile(lambda each: self._foreseen(each) is None, left))
-            answers = self._answers(batch) if foreseen is None else [foreseen]
+            skipped = self._answer_without_process(left[0])
+            if skipped is not None:
+                answers = [skipped]
+            else:
+                more = takewhile(lambda each: self._answer_without_process(each) is None, left[1:])
+                answers = self._answers([left[0], *more])
             for planned, answer in zip(left, answers, strict=False):
                 record = self._record(planned, answer)
                 self._note(record)
@@ -142,12 +128,12 @@ class Runner(ABC, Generic[_Settings]):
                 yield Finished(record, answer.gradient)
             left = left[len(answers) :]
 
-    def _foreseen(self, planned: Planned) -> Answer | None:
+    def _answer_without_process(self, planned: Planned) -> Answer | None:
         """What becomes of a case without a process; None if it is run, and then its references stand ready."""
         name = registry.row_name(planned.case.implementation)
         if name in self._unloadable:
             return Answer(result=self._unloadable[name])
-        stopped = self._stopping(planned)
+        stopped = self._limit_met(planned)
         if stopped is not None and self.settings.skip_larger:
             where = stopped.case_id if series(stopped.case) != series(planned.case) else f"N = {stopped.n:,}"
             return Answer(result=Result(outcome="skipped", reason=f"{stopped.outcome} at {where}"))
@@ -162,7 +148,7 @@ class Runner(ABC, Generic[_Settings]):
             return _over() if out_of_time else _harness_error(str(error))
         return None
 
-    def _stopping(self, planned: Planned) -> Record | None:
+    def _limit_met(self, planned: Planned) -> Record | None:
         """The record after which this case is not worth trying."""
         return self._stopped.get((series(planned.case), planned.round))
 
@@ -173,51 +159,49 @@ class Runner(ABC, Generic[_Settings]):
 
     def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
         """What becomes of the first of these cases, and of as many more as their process gets to."""
-        return self._tried(batch, self.memory_limit)
+        return self._try(batch, self.memory_limit)
 
-    def _tried(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
+    def _try(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
         """`_answers`, from one process that may take so much memory."""
         try:
-            return self._heard(batch, memory_limit)
+            return self._ask(batch, memory_limit)
         except OSError as error:
             return [_harness_error(f"no process could be run for it: {error}")]
 
-    def _heard(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
+    def _ask(self, batch: Sequence[Planned], memory_limit: int) -> list[Answer]:
         case = batch[0].case
         cores = machine.available_cores()[: case.threads]
         files = [self.references.file(each.case, self._limit_s()) for each in batch]
         used = memory.cuda_used_bytes() if case.device == "cuda" else None
-        heard = _Heard(batch, self.on_phase, self._limit_s)
+        dialogue = Dialogue(batch, self.on_phase, self._limit_s)
         with tempfile.TemporaryDirectory(dir=self._folder.name, ignore_cleanup_errors=True) as private:
             ended = supervise(
                 "harness.run.worker",
                 request=pack(Request(self._request(batch, files, private))),
                 environment=self._environment(case, len(cores), private),
                 cores=cores,
-                limit_s=heard.limit_s,
+                limit_s=dialogue.limit_s,
                 memory_limit_bytes=memory_limit,
-                on_line=heard.line,
+                on_line=dialogue.line,
             )
-            for number, answer in enumerate(heard.answers):
+            for number, answer in enumerate(dialogue.answers):
                 answer.gradient = _gradient(answer.result, gradient_file(private, number))
+        if dialogue.is_waiting:
+            dialogue.answers.append(self._answer_of_ended(ended, dialogue, memory_limit))
         if used is not None:
             _settle(used)
-        if heard.is_waiting:
-            heard.answers.append(self._unanswered(ended, heard, memory_limit))
-        return heard.answers
+        return dialogue.answers
 
     def _limit_s(self) -> float:
         """What one case may take, the run's own end in view."""
         return max(1.0, min(self.settings.limit_s, self._deadline - time.monotonic()))
 
-    def _unanswered(self, ended: Ended, heard: _Heard, memory_limit: int) -> Answer:
+    def _answer_of_ended(self, ended: Ended, dialogue: Dialogue, memory_limit: int) -> Answer:
         """What becomes of the case that a worker was at when it ended."""
-        if ended.killed == "timeout" and heard.limit_s < self.settings.limit_s:
-            return _over(heard.case_s)
-        outcome, words = _ending(ended, heard, memory_limit)
-        last = f"; last output: {ended.tail[-TAIL_CHARACTERS:]}" if ended.tail else ""
-        result = Result(outcome=outcome, reason=f"{words} during {heard.phase}{last}", description=heard.description)
-        return Answer(result=result, case_s=heard.case_s)
+        out_of_time = ended.killed == "timeout" and dialogue.garbled is None
+        if out_of_time and dialogue.limit_s < self.settings.limit_s:
+            return _over(dialogue.case_s)
+        return Answer(result=ending(ended, dialogue, memory_limit), case_s=dialogue.case_s)
 
     def _device_name(self, case: Case) -> str:
         """What the outputs of a right case lay on: the worker has made sure of the device."""
@@ -265,8 +249,9 @@ class TimeRunner(Runner[TimeSettings]):
 
     def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
         (answer,) = super()._answers(batch)
-        if answer.result.outcome == "ok" and not answer.result.gradient_samples_s:
-            return [_harness_error("nothing was timed")]
+        result = answer.result
+        if result.outcome == "ok" and not result.gradient_samples_s:
+            answer.result = Result(outcome="harness-error", reason="nothing was timed", description=result.description)
         return [answer]
 
     def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> TimeRequest:
@@ -319,9 +304,9 @@ class CheckRunner(Runner[CheckSettings]):
         environment = child_environment(case, threads, Path(private), Path(private) / "caches")
         return caches.shared(environment, case.implementation)
 
-    def _stopping(self, planned: Planned) -> Record | None:
+    def _limit_met(self, planned: Planned) -> Record | None:
         hung = self._hung.get(registry.row_name(planned.case.implementation))
-        return super()._stopping(planned) or hung
+        return super()._limit_met(planned) or hung
 
     def _note(self, record: Record) -> None:
         super()._note(record)
@@ -330,11 +315,11 @@ class CheckRunner(Runner[CheckSettings]):
 
     def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
         with self._slot():
-            answers = self._tried(batch, self._memory_share)
+            answers = self._try(batch, self._memory_share)
         shared = self.settings.jobs > 1 or len(answers) > 1
         if shared and answers[-1].result.outcome in _FOR_WANT_OF_MEMORY:
             with self._alone():
-                answers[-1:] = self._tried(batch[len(answers) - 1 : len(answers)], self.memory_limit)
+                answers[-1:] = self._try(batch[len(answers) - 1 : len(answers)], self.memory_limit)
         return answers
 
     @contextmanager
@@ -357,86 +342,6 @@ class CheckRunner(Runner[CheckSettings]):
                 yield
             finally:
                 self._slots.release(self.settings.jobs)
-
-
-class _Heard:
-    """What has been heard from a worker so far.
-
-    Args:
-        batch: its cases.
-        on_phase: told what it is doing.
-        limit_s: tells the seconds that its next case may take.
-
-    Attributes:
-        answers: of the cases that have a result, in order.
-        phase: of the case it is at.
-        limit_s: what it may take.
-        description: of the row.
-        garbled: why what it sends cannot be read any more.
-    """
-
-    def __init__(
-        self, batch: Sequence[Planned], on_phase: Callable[[Planned, str], None], limit_s: Callable[[], float]
-    ) -> None:
-        self._batch, self._on_phase, self._next_limit_s = batch, on_phase, limit_s
-        self.answers: list[Answer] = []
-        self.description: Description | None = None
-        self.garbled: str | None = None
-        self._next_case()
-
-    def _next_case(self) -> None:
-        self.phase = "start"
-        self.limit_s = self._next_limit_s()
-        self._start = time.monotonic()
-
-    @property
-    def case_s(self) -> float:
-        """Seconds that the case it is at has taken."""
-        return time.monotonic() - self._start
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a result is missing: the worker has not done all its cases, nor ended by itself after a failure."""
-        if len(self.answers) == len(self._batch):
-            return False
-        return not self.answers or self.answers[-1].result.outcome in EXPECTED_OUTCOMES
-
-    def line(self, line: bytes) -> float | None:
-        """Take one line in; after a result, the seconds that the next case may take."""
-        if self.garbled is not None or not self.is_waiting:
-            return None
-        try:
-            message = msgspec.json.decode(line, type=Message)
-        except msgspec.MsgspecError as error:
-            self.garbled = f"garbled output ({error}): {line[:80]!r}"
-            return None
-        self.phase = message.phase or self.phase
-        self.description = message.description or self.description
-        self._on_phase(self._batch[len(self.answers)], self.phase)
-        if message.result is None:
-            return None
-        message.result.description = self.description
-        self.answers.append(Answer(result=message.result, case_s=self.case_s))
-        self._next_case()
-        return self.limit_s
-
-
-def _ending(ended: Ended, heard: _Heard, memory_limit: int) -> tuple[Outcome, str]:
-    """Outcome and reason of the case that a worker was at when it ended."""
-    peak, limit = (f"{size / 1e9:.2f} GB" for size in (ended.peak_bytes, memory_limit))
-    if ended.killed == "timeout":
-        return "timeout", f"ended after {heard.limit_s:.0f} s"
-    if ended.killed == "memory":
-        return "out-of-memory-host", f"ended at {peak}, limit {limit},"
-    if ended.killed == "output" or heard.garbled is not None:
-        return "bad-output", heard.garbled or "too much output"
-    if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * memory_limit:
-        return "out-of-memory-host", f"killed by the system at {peak}"
-    if is_no_space(ended.tail):
-        return "harness-error", "no space was left on the disk"
-    if ended.returncode < 0:
-        return "crashed", f"killed by signal {-ended.returncode} ({signal.strsignal(-ended.returncode)})"
-    return "crashed", f"exit status {ended.returncode} without a result"
 
 
 def _over(case_s: float | None = None) -> Answer:

@@ -16,7 +16,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         limit_s: wall seconds of one case.
         memory_limit_bytes: resident bytes of one case; None for 90 % of what is available.
         within_s: seconds for the whole run: no case starts later, and none goes on beyond; what is left is skipped.
-        skip_larger: skip what is foreseeable: larger N of a series after an out-of-memory or a timeout.
+        skip_larger: skip larger N of a series after an out-of-memory or a timeout, and in a check a row that hangs.
     """
 
     limit_s: float = DEFAULT_LIMIT_S
