@@ -4,10 +4,12 @@ import msgspec
 import pytest
 from fake_cases import LIMIT_S, made_record, planned
 
+from harness.contract.protocol import Case
 from harness.contract.records import OUTCOMES
+from harness.contract.registry import code_hash
 from harness.contract.store import RecordFile, read_records
 from harness.run import machine
-from harness.run.plan import Narrowing, plan
+from harness.run.plan import Narrowing, Planned, plan
 from harness.run.process import FAMILY, tagged
 from harness.run.resume import MixedRecordsError, split
 from harness.run.runner import CheckRunner, TimeRunner
@@ -91,6 +93,20 @@ def test_resume_refuses_to_mix_and_says_what_differs(monkeypatch, recorded, chan
     changed = {**change, "environment": {**now, **change.get("environment", {})}}
     with pytest.raises(MixedRecordsError, match=f"cannot resume: raises/published/10/.* was recorded with {words}"):
         split([planned("raises", 10)], [msgspec.structs.replace(recorded, **changed)], now)
+
+
+def test_resume_refuses_times_of_a_plug_in_whose_helper_was_edited(tmp_path):
+    row, helper = tmp_path / "mine.py", tmp_path / "helper.py"
+    row.write_text("import helper")
+    helper.touch()
+    case = Planned(Case(implementation=str(row), scenario="published", n=10), 0)
+    environment = machine.environment()
+    record = made_record("mine", code_hash=code_hash(str(row)), environment=environment, gradient_samples_s=[1.0])
+    assert split([case], [record], environment) == ([], [record])
+    helper.write_text("FACTOR = 2")
+    code_hash.cache_clear()  # as in another process
+    with pytest.raises(MixedRecordsError, match=f"recorded with code {record.code_hash}, now "):
+        split([case], [record], environment)
 
 
 def test_shards_are_disjoint_and_complete():
