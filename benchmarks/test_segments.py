@@ -14,7 +14,7 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -29,6 +29,7 @@ from torch import Tensor
 from harness.contract.protocol import DEVICES
 from implementations.segment_ops import agreement, jax_ops, torch_ops
 from implementations.segment_ops.family import FORMULAS
+from implementations.segment_ops.plain import JaxPlain, TorchPlain
 
 SIZES = [int(size) for size in os.environ.get("PAIRGRAD_SEGMENT_SIZES", "1000").split(",")]
 DEVICE = os.environ.get("PAIRGRAD_SEGMENT_DEVICE", "cpu")
@@ -53,62 +54,24 @@ def _in_time() -> None:
 # -- plain composites --------------------------------------------------------------------------------------------------
 
 
-def _jax_sum(x: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
-    """One scatter for each component, which XLA does faster than a scatter of rows."""
-    if x.ndim == 1:
-        return jax.ops.segment_sum(x, idx, num_segments=segments)
-    return jnp.stack([_jax_sum(x[:, k], idx, segments) for k in range(x.shape[1])], 1)
+class _Unrolled(JaxPlain):
+    """One scatter and one product for each component, which XLA does faster than a scatter or a sum of rows."""
+
+    def add(self, x: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
+        if x.ndim == 1:
+            return super().add(x, idx, segments)
+        return jnp.stack([self.add(x[:, k], idx, segments) for k in range(x.shape[1])], 1)
+
+    def dot(self, x: jax.Array, y: jax.Array) -> jax.Array:
+        return sum(x[:, k] * y[:, k] for k in range(x.shape[1]))  # type: ignore[return-value]
+
+    def apply(self, v: jax.Array, m: jax.Array) -> jax.Array:
+        axes = range(v.shape[1])
+        return jnp.stack([sum(v[:, a] * m[:, a, b] for a in axes) for b in axes], 1)  # type: ignore[misc]
 
 
-def _jax_mean(x: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
-    total, count = _jax_sum(x, idx, segments), _jax_sum(jnp.ones(len(x), x.dtype), idx, segments)
-    return (total.T / jnp.maximum(count, 1)).T
-
-
-def _jax_dot(x: jax.Array, y: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
-    return _jax_sum(sum(x[:, k] * y[:, k] for k in range(x.shape[1])), idx, segments)  # type: ignore[arg-type]
-
-
-def _jax_rms_norm(x: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
-    square = _jax_mean(sum(x[:, k] ** 2 for k in range(x.shape[1])), idx, segments)  # type: ignore[arg-type]
-    return jnp.where(square == 0, 0, jnp.sqrt(jnp.where(square == 0, 1, square)))
-
-
-def _jax_matvec(v: jax.Array, m: jax.Array, idx: jax.Array, segments: int) -> jax.Array:
-    rows, axes = m[idx], range(v.shape[1])
-    return jnp.stack([sum(v[:, a] * rows[:, a, b] for a in axes) for b in axes], 1)  # type: ignore[misc]
-
-
-def _torch_sum(x: Tensor, idx: Tensor, segments: int) -> Tensor:
-    return x.new_zeros(segments, *x.shape[1:]).index_add(0, idx, x)
-
-
-def _torch_mean(x: Tensor, idx: Tensor, segments: int) -> Tensor:
-    count = _torch_sum(x.new_ones(len(x)), idx, segments).clamp(min=1)
-    return _torch_sum(x, idx, segments) / (count if x.ndim == 1 else count[:, None])
-
-
-def _torch_rms_norm(x: Tensor, idx: Tensor, segments: int) -> Tensor:
-    square = _torch_mean((x * x).sum(1), idx, segments)
-    return torch.where(square == 0, 0, torch.where(square == 0, 1, square).sqrt())
-
-
-PLAIN_JAX = SimpleNamespace(
-    segmented_sum=_jax_sum,
-    segmented_mean=_jax_mean,
-    segmented_dot=_jax_dot,
-    segmented_mul=lambda x, y, idx, segments: x * y[idx][:, None],
-    segmented_rms_norm=_jax_rms_norm,
-    segmented_matvec=_jax_matvec,
-)
-PLAIN_TORCH = SimpleNamespace(
-    segmented_sum=_torch_sum,
-    segmented_mean=_torch_mean,
-    segmented_dot=lambda x, y, idx, segments: _torch_sum((x * y).sum(1), idx, segments),
-    segmented_mul=lambda x, y, idx, segments: x * y.index_select(0, idx)[:, None],
-    segmented_rms_norm=_torch_rms_norm,
-    segmented_matvec=lambda v, m, idx, segments: torch.einsum("ik,ikl->il", v, m.index_select(0, idx)),
-)
+PLAIN_JAX = _Unrolled()
+PLAIN_TORCH = TorchPlain()
 
 
 # -- the variants ------------------------------------------------------------------------------------------------------

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from implementations.segment_ops.family import FORMULAS
+from implementations.segment_ops.plain import NumpyPlain
 
 Arrays = Sequence[np.ndarray]
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 FRAMEWORKS = ("jax", "torch")
+_PLAIN = NumpyPlain()
 
 
 class Agreement(NamedTuple):
@@ -78,32 +80,25 @@ def compare(got: Sequence[Any], op: str, operands: Arrays, idx: np.ndarray, segm
 
 def reference(op: str, operands: Arrays, idx: np.ndarray, segments: int) -> list[np.ndarray]:
     """Value, and gradient of half the value's square sum by each operand, in closed form."""
+    out = getattr(_PLAIN, op)(*operands, idx, segments)
+    return [out, *_gradients(op, out, operands, idx, segments)]
+
+
+def _gradients(op: str, out: np.ndarray, operands: Arrays, idx: np.ndarray, segments: int) -> list[np.ndarray]:
     x = operands[0]
     count = np.maximum(np.bincount(idx, minlength=segments), 1).astype(x.dtype)
     if op == "segmented_sum":
-        out = _sum(x, idx, segments)
-        return [out, out[idx]]
+        return [out[idx]]
     if op == "segmented_mean":
-        out = _sum(x, idx, segments) / count[:, None]
-        return [out, (out / count[:, None])[idx]]
+        return [(out / count[:, None])[idx]]
     if op == "segmented_rms_norm":
-        out = np.sqrt(_sum((x * x).sum(1), idx, segments) / count)
-        return [out, x / count[idx, None]]
+        return [x / count[idx, None]]
     y = operands[1]
     if op == "segmented_dot":
-        out = _sum((x * y).sum(1), idx, segments)
-        return [out, out[idx, None] * y, out[idx, None] * x]
+        return [out[idx, None] * y, out[idx, None] * x]
     if op == "segmented_mul":
-        out = x * y[idx, None]
-        return [out, out * y[idx, None], _sum((out * x).sum(1), idx, segments)]
-    out = np.einsum("ik,ikl->il", x, y[idx])
-    return [out, np.einsum("il,ikl->ik", out, y[idx]), _sum(x[:, :, None] * out[:, None, :], idx, segments)]
-
-
-def _sum(x: np.ndarray, idx: np.ndarray, segments: int) -> np.ndarray:
-    out = np.zeros((segments, *x.shape[1:]), x.dtype)
-    np.add.at(out, idx, x)
-    return out
+        return [out * y[idx, None], _PLAIN.add((out * x).sum(1), idx, segments)]
+    return [np.einsum("il,ikl->ik", out, y[idx]), _PLAIN.add(x[:, :, None] * out[:, None, :], idx, segments)]
 
 
 def _run_jax(op: str, operands: Arrays, idx: np.ndarray, segments: int) -> list[Any]:

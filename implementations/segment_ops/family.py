@@ -180,13 +180,17 @@ def dtype_name(array: Any) -> str:
     return str(array.dtype).removeprefix("torch.")
 
 
-def check_arguments(op: str, operands: Mapping[str, Any], idx: Any, num_segments: Any) -> tuple[str, int]:
-    """Check ranks, shapes and dtypes of a call; return its formula and the number of segments as an int.
+def check_arguments(
+    op: str, operands: Mapping[str, Any], idx: Any, num_segments: Any, integers: tuple[type, ...] = (int,)
+) -> tuple[str, int]:
+    """Check ranks, shapes and dtypes of a call; return its formula and the number of segments.
+
+    That is an int, or left as it is if of one of the types `integers`, which a framework's symbols of integers may be.
 
     Raises TypeError for a dtype or a `num_segments` that is not an integer, ValueError for a rank, a shape or a size,
     naming the argument and the values. The values of the ids are not read; see `check_range`.
     """
-    segments = _check_num_segments(op, num_segments)
+    segments = _check_num_segments(op, num_segments, integers)
     (name, first), *_ = operands.items()
     formula = FORMULAS[op].get(first.ndim)
     if formula is None:
@@ -211,11 +215,11 @@ def check_arguments(op: str, operands: Mapping[str, Any], idx: Any, num_segments
     return formula, segments
 
 
-def _check_num_segments(op: str, num_segments: Any) -> int:
+def _check_num_segments(op: str, num_segments: Any, integers: tuple[type, ...]) -> int:
     if isinstance(num_segments, bool):
         raise TypeError(f"{op}: num_segments must be an integer, got {num_segments}")
     try:
-        segments = operator.index(num_segments)
+        segments: Any = num_segments if isinstance(num_segments, integers) else operator.index(num_segments)
     except TypeError as error:
         raise TypeError(f"{op}: num_segments must be an integer, got {type(num_segments).__name__}") from error
     if segments < 0:

@@ -21,7 +21,8 @@ import numpy as np
 import warp as wp
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, xla
+from jax.sharding import PartitionSpec
 
 from implementations.segment_ops import family, kernels
 from implementations.segment_ops.family import COUNT, Program, Term
@@ -30,6 +31,7 @@ Array = jax.Array
 
 _product_p = Primitive("segment_product")
 _product_p.multiple_results = True
+_WHOLE = PartitionSpec()
 
 
 # -- the primitive -----------------------------------------------------------------------------------------------------
@@ -37,13 +39,31 @@ _product_p.multiple_results = True
 
 def _product(program: Program, segments: int, idx: Array, *operands: Array) -> list[Array]:
     """The outputs of a programme. `idx` (N,) int32; operands and outputs have the shapes of their subscripts."""
-    return _product_p.bind(idx, *operands, program=program, segments=segments)
+    return _product_p.bind(*_on_one_footing(idx, *operands), program=program, segments=segments)
+
+
+def _on_one_footing(*arrays: Array) -> list[Array]:
+    """The arrays varying over the same manual mesh axes, and whole on every device of the explicit ones.
+
+    Both casts are linear and know their transposes: the cotangent of what all devices share is summed over them.
+    """
+    types = [jax.typeof(array) for array in arrays]
+    varying = frozenset[str]().union(*(of.manual_axis_type.varying for of in types))
+    cast = []
+    for array, of in zip(arrays, types, strict=True):
+        for axis in sorted(varying - of.manual_axis_type.varying):
+            array = jax.lax.pcast(array, axis, to="varying")
+        if any(of.sharding.spec):
+            array = jax.sharding.reshard(array, of.sharding.update(spec=_WHOLE))
+        cast.append(array)
+    return cast
 
 
 @_product_p.def_abstract_eval
 def _abstract(idx: Any, *operands: Any, program: Program, segments: int) -> list[ShapedArray]:
     shapes = family.output_shapes(program, idx.shape[0], segments, [operand.shape for operand in operands])
-    return [ShapedArray(shape, operands[0].dtype) for shape in shapes]
+    footing = {"sharding": idx.sharding.update(spec=_WHOLE), "manual_axis_type": idx.manual_axis_type}
+    return [ShapedArray(shape, operands[0].dtype, **footing) for shape in shapes]
 
 
 @cache
@@ -85,8 +105,7 @@ for _platform in ("cpu", "cuda"):
         mlir.lower_fun(partial(_launch, cuda=_platform == "cuda"), multiple_results=True),
         platform=_platform,
     )
-_compiled = jax.jit(_product, static_argnums=(0, 1))
-_product_p.def_impl(lambda *args, program, segments: _compiled(program, segments, *args))
+_product_p.def_impl(partial(xla.apply_primitive, _product_p))
 
 
 # -- its rules ---------------------------------------------------------------------------------------------------------
@@ -116,11 +135,13 @@ def _batch(args: Sequence[Any], axes: Sequence[Any], *, program: Program, segmen
     """Give every example its own rows and its own segments, and compute all in one call."""
     size = next(arg.shape[axis] for arg, axis in zip(args, axes, strict=True) if axis is not None)
     idx, *operands = (batching.bdim_at_front(arg, axis, size) for arg, axis in zip(args, axes, strict=True))
+    shapes = family.output_shapes(program, idx.shape[1], segments, [operand.shape[1:] for operand in operands])
     inside = (idx >= 0) & (idx < segments)
     offset = jnp.arange(size, dtype=idx.dtype)[:, None] * segments
     own = jnp.where(inside, idx + offset, -1).reshape(-1)
-    out = _product(program, size * segments, own, *(a.reshape(-1, *a.shape[2:]) for a in operands))
-    return [a.reshape(size, a.shape[0] // size, *a.shape[1:]) for a in out], [0] * len(out)
+    rows = (a.reshape(size * a.shape[1], *a.shape[2:]) for a in operands)  # -1 has no value in an empty array
+    out = _product(program, size * segments, own, *rows)
+    return [a.reshape(size, *shape) for a, shape in zip(out, shapes, strict=True)], [0] * len(out)
 
 
 ad.primitive_jvps[_product_p] = _jvp

@@ -107,11 +107,12 @@ def _fold(
         tensor.expand(size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
         for tensor, axis in zip(tensors, axes, strict=True)
     )
+    shapes = family.output_shapes(_parse(program), idx.shape[1], segments, [operand.shape[1:] for operand in operands])
     inside = (idx >= 0) & (idx < segments)
     offset = torch.arange(size, dtype=idx.dtype, device=idx.device)[:, None] * segments
     own = torch.where(inside, idx + offset, -1).flatten()
     out = product(own, [operand.flatten(0, 1) for operand in operands], program, size * segments)
-    return [a.unflatten(0, (size, a.shape[0] // size)) for a in out], [0] * len(out)
+    return [a.reshape(size, *shape) for a, shape in zip(out, shapes, strict=True)], [0] * len(out)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
@@ -181,7 +182,7 @@ def _check(op: str, idx: Any, num_segments: Any, **operands: Any) -> tuple[str, 
             raise TypeError(f"{op}: {name} must be a torch.Tensor, got {type(tensor).__name__}")
         if tensor.device != idx.device:
             raise ValueError(f"{op}: {name} is on {tensor.device} but idx is on {idx.device}")
-    formula, segments = family.check_arguments(op, operands, idx, num_segments)
+    formula, segments = family.check_arguments(op, operands, idx, num_segments, (int, torch.SymInt))
     known = not (torch.compiler.is_compiling() or isinstance(idx, FakeTensor) or _is_batched(idx) or idx.is_meta)
     if known and idx.numel():
         lowest, highest = idx.aminmax()

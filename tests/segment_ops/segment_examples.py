@@ -1,6 +1,7 @@
 """Inputs of each operation, and how results are compared."""
 
 import numpy as np
+import pytest
 
 SEGMENTS = 5  # segment 2 is empty
 SORTED = np.array([0, 0, 0, 0, 1, 1, 1, 3, 3, 3, 4, 4])
@@ -24,15 +25,29 @@ SCALARS = {
     "mul of scalars": ("segmented_mul", [(12,), (5,)]),
 }
 
+# what no dimension of an operand may break: name -> elements, segments, components
+EMPTY = {
+    "no elements": (0, 5, 3),
+    "no components": (12, 5, 0),
+    "no segments": (0, 0, 3),
+    "nothing": (0, 0, 0),
+}
+
 
 def operands(shapes, seed=0, dtype="float64"):
     rng = np.random.default_rng(seed)
     return [rng.normal(size=shape).astype(dtype) for shape in shapes]
 
 
-def with_width(shapes, width):
-    """The same operands with rows of another number of components."""
-    return [tuple(width if size == 3 else size for size in shape) for shape in shapes]
+def sized(shapes, elements=12, segments=SEGMENTS, width=3):
+    """The same operands for other numbers of elements, segments and components."""
+    sizes = {12: elements, SEGMENTS: segments, 3: width}
+    return [tuple(sizes[size] for size in shape) for shape in shapes]
+
+
+def thorough(names, few):
+    """The parameters `names`, of which all but `few` are marked thorough."""
+    return [name if name in few else pytest.param(name, marks=pytest.mark.thorough) for name in names]
 
 
 def worst(got, expected):

@@ -4,40 +4,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from segment_examples import ORDERS, OTHER, SCALARS, SEGMENTS, SHUFFLED, SORTED, VARIANTS, operands, with_width, worst
+from segment_examples import (
+    EMPTY,
+    ORDERS,
+    OTHER,
+    SCALARS,
+    SEGMENTS,
+    SHUFFLED,
+    SORTED,
+    VARIANTS,
+    operands,
+    sized,
+    thorough,
+    worst,
+)
 
 from implementations.segment_ops import jax_ops
+from implementations.segment_ops.plain import JaxPlain
 
-# -- the plain formulas ------------------------------------------------------------------------------------------------
-
-
-def _sum(x, idx, segments):
-    return jax.ops.segment_sum(x, idx, num_segments=segments)
-
-
-def _mean(x, idx, segments):
-    count = jnp.maximum(_sum(jnp.ones(len(x), x.dtype), idx, segments), 1)
-    return _sum(x, idx, segments) / count.reshape(-1, *[1] * (x.ndim - 1))
-
-
-def _dot(x, y, idx, segments):
-    return _sum((x * y).reshape(len(x), -1).sum(1), idx, segments)
-
-
-def _mul(x, y, idx, segments):
-    return x * y[idx].reshape(-1, *[1] * (x.ndim - 1))
-
-
-def _rms_norm(x, idx, segments):
-    square = _mean((x * x).sum(1), idx, segments)
-    return jnp.where(square == 0, 0, jnp.sqrt(jnp.where(square == 0, 1, square)))
-
-
-def _matvec(v, m, idx, segments):
-    return jnp.einsum("ik,ikl->il", v, m[idx])
-
-
-PLAIN = {f"segmented_{f.__name__[1:]}": f for f in (_sum, _mean, _dot, _mul, _rms_norm, _matvec)}
+PLAIN = JaxPlain()
 
 # -- the transforms: f(*operands, idx) -> result -----------------------------------------------------------------------
 
@@ -91,8 +76,15 @@ def _jacobian(*transforms, scalar):
     return apply
 
 
+EXAMPLES = 3  # in a batch
+
+
 def _batch(args):
-    return [jnp.stack([arg, 2 * arg, jnp.cos(arg)]) for arg in args]
+    return [jnp.stack([arg, 2 * arg, jnp.cos(arg)])[:EXAMPLES] for arg in args]
+
+
+def _ids(idx):
+    return jnp.stack([idx, OTHER[: len(idx)], idx[::-1]])[:EXAMPLES]
 
 
 def _vmap_values(f, args):
@@ -107,18 +99,18 @@ def _vmap_one_operand(f, args):
 
 def _vmap_ids(f, args):
     *values, idx = args
-    return jax.vmap(f, (*[None] * len(values), 0))(*values, jnp.stack([idx, OTHER]))
+    return jax.vmap(f, (*[None] * len(values), 0))(*values, _ids(idx))
 
 
 def _vmap_both(f, args):
     *values, idx = args
-    return jax.vmap(f)(*_batch(values), jnp.stack([idx, OTHER, idx[::-1]]))
+    return jax.vmap(f)(*_batch(values), _ids(idx))
 
 
 def _vmap_grad(f, args):
     *values, idx = args
     gradient = jax.grad(_loss(f), tuple(range(len(values))))
-    return jax.vmap(gradient)(*_batch(values), jnp.stack([idx, OTHER, idx[::-1]]))
+    return jax.vmap(gradient)(*_batch(values), _ids(idx))
 
 
 def _grad_vmap(f, args):
@@ -179,16 +171,18 @@ TRANSFORMS = {
 def _both(variant, transform, idx, dtype="float64", seed=0, width=3):
     """The largest difference of a transform of the operation and of the plain formula."""
     op, shapes = {**VARIANTS, **SCALARS}[variant]
-    args = [*map(jnp.asarray, operands(with_width(shapes, width), seed, dtype)), jnp.asarray(idx)]
-    got, expected = (
-        jax.tree.leaves(TRANSFORMS[transform](lambda *a, f=f: f(*a, SEGMENTS), args))
-        for f in (getattr(jax_ops, op), PLAIN[op])
-    )
+    args = [*map(jnp.asarray, operands(sized(shapes, width=width), seed, dtype)), jnp.asarray(idx)]
+    ours, plain = (lambda *a, f=f: f(*a, SEGMENTS) for f in (getattr(jax_ops, op), getattr(PLAIN, op)))
+    got = jax.tree.leaves(TRANSFORMS[transform](ours, args))
+    expected = jax.tree.leaves(jax.jit(lambda *a: TRANSFORMS[transform](plain, a))(*args))  # compiled: one compilation
     assert any(np.any(np.asarray(leaf) != 0) for leaf in expected)
     return worst(got, expected)
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+LONG = {"third derivative", "jacfwd of jacrev", "jacrev of jacrev", "scan", "cond"}
+
+
+@pytest.mark.parametrize("transform", thorough(TRANSFORMS, few=TRANSFORMS.keys() - LONG))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_transform_gives_the_plain_value(variant, transform):
     assert _both(variant, transform, SHUFFLED) <= 1e-12
@@ -209,16 +203,43 @@ def test_order_and_dtype_of_ids(variant, idx):
     assert _both(variant, "jit of grad", idx) <= 1e-12
 
 
-@pytest.mark.parametrize("transform", ["eager", "grad", "grad of grad"])
+@pytest.mark.parametrize("transform", thorough(["eager", "grad", "grad of grad"], few=["eager", "grad"]))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_float32(variant, transform):
     assert _both(variant, transform, SHUFFLED, dtype="float32") <= 1e-5
 
 
-@pytest.mark.parametrize("width", [1, 5, 9])
+@pytest.mark.parametrize("width", thorough([1, 5, 9], few=[9]))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_width_of_rows(variant, width):
     assert _both(variant, "vmap of grad", SHUFFLED, width=width) <= 1e-12
+
+
+def _shapes(module, variant, transform, size):
+    """Shapes and dtypes of what a transform gives for operands of this size."""
+    op, shapes = {**VARIANTS, **SCALARS}[variant]
+    elements, segments, width = size
+    args = [*map(jnp.ones, sized(shapes, elements, segments, width)), jnp.zeros(elements, int)]
+    f = lambda *a: getattr(module, op)(*a, segments)  # noqa: E731
+    result = jax.jit(lambda *a: TRANSFORMS[transform](f, a))(*args)  # compiled: ids that are known would be checked
+    return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(result)]
+
+
+@pytest.mark.parametrize("transform", thorough(TRANSFORMS, few=["eager", "grad", "jacfwd", "vmap of grad"]))
+@pytest.mark.parametrize("size", EMPTY)
+def test_shapes_of_empty_operands(size, transform):
+    for variant in VARIANTS if "components" in size else {**VARIANTS, **SCALARS}:
+        ours, plain = (_shapes(module, variant, transform, EMPTY[size]) for module in (jax_ops, PLAIN))
+        assert ours == plain, variant
+
+
+@pytest.mark.parametrize("transform", thorough([name for name in TRANSFORMS if "vmap" in name], few=["vmap over both"]))
+def test_shapes_of_an_empty_batch(transform, monkeypatch):
+    monkeypatch.setitem(globals(), "EXAMPLES", 0)
+    for variant in VARIANTS:
+        for size in (12, 5, 3), *EMPTY.values():
+            ours, plain = (_shapes(module, variant, transform, size) for module in (jax_ops, PLAIN))
+            assert ours == plain, (variant, size)
 
 
 def test_chunks_join_in_long_and_unsorted_runs():

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from segment_examples import VARIANTS, operands
+from segment_examples import SHUFFLED, VARIANTS, operands, sized, worst
 
 from implementations.segment_ops import jax_ops, torch_ops
 
@@ -86,6 +86,26 @@ def test_no_segments_and_no_components(lib):
     assert lib.numpy(lib.ops.segmented_mul(lib.array(np.zeros(0)), lib.array(np.zeros(0)), none, 0)).shape == (0,)
     idx = lib.array(np.zeros(4, int))
     assert lib.numpy(lib.ops.segmented_dot(*[lib.array(np.zeros((4, 0)))] * 2, idx, 2)).tolist() == [0, 0]
+
+
+@both
+def test_vmap_over_no_examples(lib):
+    vmap = jax.vmap if lib is Jax else torch.func.vmap
+    x, idx = lib.array(np.zeros((0, 3))), lib.array(np.array([0, 0, 1]))
+    for op, shape in (("segmented_sum", (0, 2)), ("segmented_mean", (0, 2)), ("segmented_dot", (0, 2))):
+        rest = [x] if op == "segmented_dot" else []
+        f = getattr(lib.ops, op)
+        assert lib.numpy(vmap(lambda *a, f=f: f(*a, idx, 2))(x, *rest)).shape == shape
+
+
+def test_elements_without_any_segment_are_all_outside():
+    for op, shapes in VARIANTS.values():
+        f = lambda idx, *a, op=op: getattr(jax_ops, op)(*a, idx, 0)  # noqa: E731
+        gradient = lambda idx, *a, f=f: jax.grad(lambda x: f(idx, x, *a[1:]).sum())(a[0])  # noqa: E731
+        args = [jnp.zeros(12, int), *map(jnp.ones, sized(shapes, segments=0))]
+        for got in (jax.jit(f)(*args), jax.jit(gradient)(*args), jax.vmap(f)(*(arg[None] for arg in args))[0]):
+            assert len(got) in (0, 12)
+            assert not got.any()
 
 
 @both
@@ -285,6 +305,7 @@ def test_second_backward_repeats_the_first():
     assert x.grad.tolist() == [10, 10, 100]
 
 
+@pytest.mark.thorough
 def test_compiled_code_reads_a_sum_only_when_it_is_complete():
     f = torch.ones(1024, 1)
     batch = torch.zeros(1024, dtype=torch.int64)
@@ -300,10 +321,67 @@ def test_compiled_code_reads_a_sum_only_when_it_is_complete():
     torch.testing.assert_close(compiled[0], torch.full((1024, 1), 1.00987654321 / 1024))
 
 
+# -- switches for debugging --------------------------------------------------------------------------------------------
+
+
+@variants
+def test_jit_switched_off(variant):
+    op, shapes = VARIANTS[variant]
+    f = lambda *a: jnp.sum(jnp.sin(getattr(jax_ops, op)(*a, SHUFFLED, 5)))  # noqa: E731
+    values = [jnp.asarray(value) for value in operands(shapes)]
+    places = tuple(range(len(values)))
+    expected = jax.value_and_grad(f, places)(*values)
+    with jax.disable_jit():
+        assert worst(jax.tree.leaves(jax.value_and_grad(f, places)(*values)), jax.tree.leaves(expected)) <= 1e-15
+        assert _call(Jax, variant).tolist()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@variants
+def test_debug_nans_says_where_and_only_then(variant, compiled):
+    op, shapes = VARIANTS[variant]
+    f = lambda *a: getattr(jax_ops, op)(*a, SHUFFLED, 5)  # noqa: E731
+    good = [jnp.asarray(value) for value in operands(shapes)]
+    bad = [good[0].at[3].set(jnp.nan), *good[1:]]
+    with jax.debug_nans(True), jax.disable_jit(not compiled):
+        jax.grad(lambda *a: jnp.sum(f(*a)))(*good)  # segment 2 is empty: nothing there is divided by zero
+        for transformed in (f, jax.jit(f), jax.grad(lambda *a: jnp.sum(f(*a) ** 2))):
+            with pytest.raises(FloatingPointError, match="nan"):
+                transformed(*bad)
+        with pytest.raises(FloatingPointError, match="nan"):
+            jax.vmap(f)(*(value[None] for value in bad))
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        lambda: jax.debug_infs(True),
+        lambda: jax.enable_checks(True),
+        jax.checking_leaks,
+        lambda: jax.numpy_rank_promotion("raise"),
+        lambda: jax.numpy_dtype_promotion("strict"),
+    ],
+    ids=["debug_infs", "enable_checks", "checking_leaks", "rank promotion", "dtype promotion"],
+)
+def test_switch_finds_nothing(switch):
+    values = [jnp.asarray(value) for value in operands(VARIANTS["matvec"][1])]
+    for f in (
+        lambda v, m: jax_ops.segmented_matvec(v, m, SHUFFLED, 5),
+        lambda v, m: jax_ops.segmented_mean(v, SHUFFLED, 5),
+        lambda v, m: jax_ops.segmented_rms_norm(v, SHUFFLED, 5),
+        lambda v, m: jax_ops.segmented_mul(v, m[:, 0, 0], SHUFFLED, 5),
+    ):
+        with switch():
+            jax.vmap(jax.grad(lambda v, m, f=f: f(v, m).sum(), (0, 1)))(*(value[None] for value in values))
+
+
 # -- isolation ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("module", "other"), [("jax_ops", "torch"), ("torch_ops", "jax"), ("family", "warp")])
+@pytest.mark.parametrize(
+    ("module", "other"),
+    [("jax_ops", "torch"), ("torch_ops", "jax"), ("family", "warp"), ("plain", "jax"), ("plain", "torch")],
+)
 def test_a_binding_imports_no_other_framework(module, other):
     code = f"import sys; import implementations.segment_ops.{module}; sys.exit('{other}' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

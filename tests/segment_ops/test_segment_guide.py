@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import on_two_devices
 import pytest
 import test_jax_transforms
 import test_torch_transforms
@@ -12,10 +13,14 @@ GUIDE = Path(__file__).parents[2] / "docs" / "segment_operations.md"
 
 def table():
     """The lines that the tests stand for."""
-    right = [("JAX", name) for name in test_jax_transforms.TRANSFORMS]
-    right += [("Torch", name) for name in (*test_torch_transforms.TRANSFORMS, "gradcheck, gradgradcheck, opcheck")]
-    refused = [("Torch", "forward mode of a compiled or exported function")]
-    rows = [(*row, "right") for row in right] + [(*row, "NotImplementedError") for row in refused]
+    jax = [*test_jax_transforms.TRANSFORMS, *(f"shard_map, {route}" for route in on_two_devices.SHARD_MAP)]
+    jax += [*on_two_devices.PMAP, "jit of sharded arrays", "vmap over a sharded axis", "disable_jit"]
+    torch = [*test_torch_transforms.TRANSFORMS, "compile for any number of segments"]
+    torch += ["gradcheck, gradgradcheck, opcheck"]
+    rows = [("JAX", name, "right") for name in jax]
+    rows += [("JAX", "debug_nans", "right, and FloatingPointError where a NaN arises")]
+    rows += [("Torch", name, "right") for name in torch]
+    rows += [("Torch", "forward mode of a compiled or exported function", "NotImplementedError")]
     return "".join(f"| {framework} | {name} | {outcome} |\n" for framework, name, outcome in rows)
 
 

@@ -1,43 +1,30 @@
 """Every Torch transform of every segment operation, by value, against plain `index_add` and indexing."""
 
+import itertools
+
 import pytest
 import torch
-from segment_examples import ORDERS, OTHER, SCALARS, SEGMENTS, SHUFFLED, SORTED, VARIANTS, operands, with_width, worst
+from segment_examples import (
+    EMPTY,
+    ORDERS,
+    OTHER,
+    SCALARS,
+    SEGMENTS,
+    SHUFFLED,
+    SORTED,
+    VARIANTS,
+    operands,
+    sized,
+    thorough,
+    worst,
+)
 from torch import func
 from torch.autograd import forward_ad
 
 from implementations.segment_ops import torch_ops
+from implementations.segment_ops.plain import TorchPlain
 
-# -- the plain formulas ------------------------------------------------------------------------------------------------
-
-
-def _sum(x, idx, segments):
-    return x.new_zeros(segments, *x.shape[1:]).index_add(0, idx, x)
-
-
-def _mean(x, idx, segments):
-    count = _sum(torch.ones(len(x), dtype=x.dtype), idx, segments).clamp(min=1)
-    return _sum(x, idx, segments) / count.reshape(-1, *[1] * (x.ndim - 1))
-
-
-def _dot(x, y, idx, segments):
-    return _sum((x * y).reshape(len(x), -1).sum(1), idx, segments)
-
-
-def _mul(x, y, idx, segments):
-    return x * y.index_select(0, idx).reshape(-1, *[1] * (x.ndim - 1))
-
-
-def _rms_norm(x, idx, segments):
-    square = _mean((x * x).sum(1), idx, segments)
-    return torch.where(square == 0, 0, torch.where(square == 0, 1, square).sqrt())
-
-
-def _matvec(v, m, idx, segments):
-    return torch.einsum("ik,ikl->il", v, m.index_select(0, idx))
-
-
-PLAIN = {f"segmented_{f.__name__[1:]}": f for f in (_sum, _mean, _dot, _mul, _rms_norm, _matvec)}
+PLAIN = TorchPlain()
 
 # -- the transforms: f(*operands, idx) -> tensors ----------------------------------------------------------------------
 
@@ -92,8 +79,11 @@ def _jacobian(*transforms, scalar):
     return apply
 
 
+EXAMPLES = 3  # in a batch
+
+
 def _batch(values):
-    return [torch.stack([value, 2 * value, torch.cos(value)]) for value in values]
+    return [torch.stack([value, 2 * value, torch.cos(value)])[:EXAMPLES] for value in values]
 
 
 def _vmap_values(f, args):
@@ -107,7 +97,7 @@ def _vmap_one_operand(f, args):
 
 
 def _ids(idx):
-    return torch.stack([idx, torch.tensor(OTHER), idx.flip(0)])
+    return torch.stack([idx, torch.tensor(OTHER)[: len(idx)], idx.flip(0)])[:EXAMPLES]
 
 
 def _vmap_ids(f, args):
@@ -207,15 +197,23 @@ def _flat(tree):
 def _both(variant, transform, idx, dtype="float64", width=3):
     """The largest difference of a transform of the operation and of the plain formula."""
     op, shapes = {**VARIANTS, **SCALARS}[variant]
-    args = [torch.tensor(value) for value in [*operands(with_width(shapes, width), dtype=dtype), idx]]
+    args = [torch.tensor(value) for value in [*operands(sized(shapes, width=width), dtype=dtype), idx]]
     got, expected = (
-        _flat(TRANSFORMS[transform](lambda *a, f=f: f(*a, SEGMENTS), args)) for f in (getattr(torch_ops, op), PLAIN[op])
+        _flat(TRANSFORMS[transform](lambda *a, f=f: f(*a, SEGMENTS), args))
+        for f in (getattr(torch_ops, op), getattr(PLAIN, op))
     )
     assert any((leaf != 0).any() for leaf in expected)
     return worst(got, expected)
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+FEW = {
+    *("eager", "backward", "double backward", "func.grad", "func.vjp", "func.jvp", "func.jacrev", "func.jacfwd"),
+    *("func.hessian", "vmap over values", "vmap over one operand", "vmap over ids", "vmap over both", "vmap of grad"),
+    *("grad of vmap", "forward_ad", "functional.hvp", "backward of compile", "export"),
+}
+
+
+@pytest.mark.parametrize("transform", thorough(TRANSFORMS, FEW))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_transform_gives_the_plain_value(variant, transform):
     assert _both(variant, transform, SHUFFLED) <= 1e-12
@@ -240,10 +238,39 @@ def test_float32(variant, transform):
     assert _both(variant, transform, SHUFFLED, dtype="float32") <= 1e-5
 
 
-@pytest.mark.parametrize("width", [1, 2, 9, 13])
+@pytest.mark.parametrize("width", thorough([1, 2, 9, 13], few=[9]))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_width_of_rows(variant, width):
     assert _both(variant, "double backward", SHUFFLED, width=width) <= 1e-12
+
+
+def _shapes(module, variant, transform, size):
+    """Shapes and dtypes of what a transform gives for operands of this size."""
+    op, shapes = {**VARIANTS, **SCALARS}[variant]
+    elements, segments, width = size
+    values = [torch.ones(shape, dtype=torch.float64) for shape in sized(shapes, elements, segments, width)]
+    args = [*values, torch.zeros(elements, dtype=torch.int64)]
+    result = TRANSFORMS[transform](lambda *a: getattr(module, op)(*a, segments), args)
+    return [(tuple(leaf.shape), leaf.dtype) for leaf in torch.utils._pytree.tree_leaves(result)]
+
+
+@pytest.mark.parametrize("transform", thorough(TRANSFORMS, FEW - {"backward of compile", "export"}))
+@pytest.mark.parametrize("size", EMPTY)
+def test_shapes_of_empty_operands(size, transform):
+    for variant in VARIANTS if "components" in size else {**VARIANTS, **SCALARS}:
+        ours, plain = (_shapes(module, variant, transform, EMPTY[size]) for module in (torch_ops, PLAIN))
+        assert ours == plain, variant
+
+
+@pytest.mark.parametrize("transform", [name for name in TRANSFORMS if "vmap" in name and "compile" not in name])
+def test_shapes_of_an_empty_batch(transform, monkeypatch):
+    cases = list(itertools.product(VARIANTS, [(12, 5, 3), *EMPTY.values()]))
+    # of three examples: Torch's own cannot do with none
+    plain = [_shapes(PLAIN, variant, transform, size) for variant, size in cases]
+    monkeypatch.setitem(globals(), "EXAMPLES", 0)
+    for (variant, size), expected in zip(cases, plain, strict=True):
+        ours = _shapes(torch_ops, variant, transform, size)
+        assert ours == [((0, *shape[1:]), dtype) for shape, dtype in expected], (variant, size)
 
 
 class _Calls(torch.utils._python_dispatch.TorchDispatchMode):
@@ -259,6 +286,7 @@ class _Calls(torch.utils._python_dispatch.TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_gradcheck_and_opcheck(variant):
     op, shapes = VARIANTS[variant]
@@ -276,25 +304,74 @@ def test_gradcheck_and_opcheck(variant):
         torch.library.opcheck(torch.ops.pairgrad.segment_product.default, (idx, leaves, *rest))
 
 
-def test_inductor_compiles_all_operations_in_one_graph():
-    names = list(VARIANTS)
-    values = [[torch.tensor(v) for v in operands(VARIANTS[name][1])] for name in names]
-    idx = torch.tensor(SHUFFLED)
+def _all_operations(module):
+    """One function of all operations: f(idx, segments, operands of each)."""
 
-    def f(module):
-        def run(idx, values):
-            ops = [module[VARIANTS[name][0]] for name in names]
-            return sum(torch.sin(op(*v, idx, SEGMENTS)).sum() for op, v in zip(ops, values, strict=True))
+    def run(idx, segments, values):
+        ops = [getattr(module, op) for op, _ in VARIANTS.values()]
+        return sum(torch.sin(op(*v, idx, segments)).sum() for op, v in zip(ops, values, strict=True))
 
-        return run
+    return run
 
-    ours = f({op: getattr(torch_ops, op) for op, _ in VARIANTS.values()})
+
+def _batches(count):
+    """Batches of a training loop, each of other numbers of elements and segments: (idx, segments, operands of each)."""
+    for n in range(count):
+        elements, segments = 20 + 3 * n, 4 + n
+        values = [
+            [torch.tensor(v).requires_grad_() for v in operands(sized(shapes, elements, segments), seed=n)]
+            for _, shapes in VARIANTS.values()
+        ]
+        yield torch.arange(elements) * 7 % segments, segments, values
+
+
+@pytest.mark.parametrize("generator", thorough(["aot_eager", "inductor"], few=["aot_eager"]))
+def test_a_training_loop_over_batches_of_any_size_keeps_its_graph(generator):
+    graphs = []
+
+    def counted(graph, inputs):
+        graphs.append(graph)
+        return torch._dynamo.lookup_backend(generator)(graph, inputs)
+
     torch.compiler.reset()
-    leaves = [[v.clone().requires_grad_() for v in group] for group in values]
-    flat = [v for group in leaves for v in group]
-    got, expected = torch.compile(ours, fullgraph=True)(idx, leaves), f(PLAIN)(idx, leaves)
-    assert worst(_flat([got]), _flat([expected])) <= 1e-12
-    assert worst(_flat(torch.autograd.grad(got, flat)), _flat(torch.autograd.grad(expected, flat))) <= 1e-12
+    ours = torch.compile(_all_operations(torch_ops), fullgraph=True, backend=counted)
+    for batch in _batches(12):  # Dynamo gives up at eight graphs of one function
+        leaves = [v for group in batch[2] for v in group]
+        got, expected = ours(*batch), _all_operations(PLAIN)(*batch)
+        assert worst(_flat([got]), _flat([expected])) <= 1e-12
+        assert worst(_flat(torch.autograd.grad(got, leaves)), _flat(torch.autograd.grad(expected, leaves))) <= 1e-12
+    assert len(graphs) == 2  # one for the first sizes, one for any
+
+
+@pytest.mark.parametrize("transform", thorough(["compile of func.grad", "compile of vmap"], few=[]))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_compiled_transform_takes_any_number_of_segments(variant, transform):
+    op, shapes = VARIANTS[variant]
+    inner = {"compile of func.grad": _func_grad, "compile of vmap": _vmap_values}[transform]
+    torch.compiler.reset()
+    ours, plain = (
+        lambda segments, *args, f=f: inner(lambda *a: f(*a, segments), args)
+        for f in (getattr(torch_ops, op), getattr(PLAIN, op))
+    )
+    compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
+    for elements in range(20, 32):
+        segments = elements - 15
+        args = [*map(torch.tensor, operands(sized(shapes, elements, segments))), torch.arange(elements) % segments]
+        assert worst(_flat(compiled(segments, *args)), _flat(plain(segments, *args))) <= 1e-12
+
+
+def test_an_exported_graph_takes_any_number_of_segments():
+    class Module(torch.nn.Module):
+        def forward(self, x, y, idx):
+            return torch_ops.segmented_mul(x, y, idx, y.shape[0]), torch_ops.segmented_mean(x, idx, y.shape[0])
+
+    x, y = map(torch.tensor, operands([(12, 3), (5,)]))
+    idx, m = torch.tensor(SHUFFLED), torch.export.Dim("m", min=2)
+    exported = torch.export.export(Module(), (x, y, idx), dynamic_shapes=({}, {0: m}, {})).module()
+    for segments in (5, 8):
+        y = torch.tensor(operands([(segments,)])[0])
+        expected = PLAIN.segmented_mul(x, y, idx, segments), PLAIN.segmented_mean(x, idx, segments)
+        assert worst(_flat(exported(x, y, idx)), _flat(expected)) <= 1e-12
 
 
 def test_export_with_any_number_of_rows():
@@ -306,7 +383,8 @@ def test_export_with_any_number_of_rows():
     n = torch.export.Dim("n", min=2)
     exported = torch.export.export(Module(), (x, idx), dynamic_shapes=({0: n}, {0: n})).module()
     for rows in (5, 12):
-        assert worst([exported(x[:rows], idx[:rows])], [_rms_norm(x[:rows], idx[:rows], SEGMENTS)]) <= 1e-12
+        expected = PLAIN.segmented_rms_norm(x[:rows], idx[:rows], SEGMENTS)
+        assert worst([exported(x[:rows], idx[:rows])], [expected]) <= 1e-12
 
 
 @pytest.mark.parametrize(
