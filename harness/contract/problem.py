@@ -110,8 +110,9 @@ class Problem:
     def require_representable(self, dtype: npt.DTypeLike) -> None:
         """Refuse parameters with which a row would compute zeros or infinities out of right positions.
 
-        Rows form the fifth power of h, the square of L and that of a density, and their inverses, in the positions'
-        precision. Within these limits all of them, a million of them added up, are normal numbers.
+        In the positions' precision rows form the fifth power of h, the square of L, and, in an adjoint, the square of a
+        density over that of h; and their inverses. Within these limits all of them are normal numbers, and so are
+        contributions ten million times smaller or larger.
 
         Args:
             dtype: precision of the positions.
@@ -121,10 +122,10 @@ class Problem:
         """
         name, largest = np.dtype(dtype).name, float(np.finfo(np.dtype(dtype)).max)
         for what, value, root in (
-            ("smoothing_length", self.smoothing_length, 6),
+            ("smoothing_length", self.smoothing_length, 8),
             ("box_length", self.box_length, 3),
-            ("mass * kernel_normalisation", self.mass * self.kernel_normalisation, 3),
-            ("rest_density", max(abs(self.rest_density), 1.0), 3),  # any small one will do
+            ("mass * kernel_normalisation", self.mass * self.kernel_normalisation, 4),
+            ("rest_density", max(abs(self.rest_density), 1.0), 4),  # any small one will do
         ):
             limit = largest ** (1.0 / root)
             if not 1.0 / limit <= value <= limit:
