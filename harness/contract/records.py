@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from harness.contract.names import number_name
 from harness.contract.protocol import Case, Description
 from harness.contract.registry import row_name
 
@@ -173,7 +174,7 @@ class Record(Result, kw_only=True):
 
 def case_id(case: Case) -> str:
     """The case as one readable string, the same in every run."""
-    options = "".join(f"/{key}={value:g}" for key, value in sorted(case.options.items()))
+    options = "".join(f"/{key}={number_name(value)}" for key, value in sorted(case.options.items()))
     return (
         f"{row_name(case.implementation)}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
     )

@@ -1,4 +1,4 @@
-"""Records to entries: the newest run of each case and machine, its rounds pooled, its ratios worked by hand."""
+"""Records to cases: the newest run of each case and machine, its rounds pooled, its ratios worked by hand."""
 
 from __future__ import annotations
 
