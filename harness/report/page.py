@@ -97,6 +97,7 @@ def page(records: pd.DataFrame, cases: pd.DataFrame) -> str:
         datatables=_packed(_resource("itables", "html/dt_bundle.js")),
         content=_json(content),
         machines=[(name, len(group), tables.dates(group), tables.commits(group)) for name, group in _machines(records)],
+        headings=[*_COLUMNS, "words"],
         figures=list(figures),
     )
 

@@ -216,11 +216,11 @@ def details(run: Run) -> Markdown:
 
 def faster(run: Run) -> dict[str, str]:
     """Where another library is faster: its operations, by rival and order of ids."""
-    found = means(run.ratios, ["rival", "order", "operation", "stage"])
-    found = found[(found < 1) & found.index.isin(ORDERS, level="order")].reset_index()
-    words = found["operation"] + ", " + found["stage"] + " (" + found["ratio"].map("{:.2f}".format) + ")"
-    groups = words.groupby([found["rival"], found["order"]], sort=False)
-    return {f"{rival}, {order} ids": joined for (rival, order), joined in groups.agg("; ".join).items()}
+    found = means(run.ratios, ["rival", "order", "operation", "stage"]).reset_index()
+    words = found["operation"] + ", " + found["stage"] + found["ratio"].map(" ({:.2f})".format)
+    ids = found["rival"] + ", " + found["order"] + " ids"
+    slower = (found["ratio"] < 1) & found["order"].isin(ORDERS)
+    return words[slower].groupby(ids[slower], sort=False).agg("; ".join).to_dict()
 
 
 def means(ratios: pd.DataFrame, by: list[str]) -> pd.Series:

@@ -60,9 +60,8 @@ function searched(row) {
 async function drawTable() {
   const { default: DataTable } = await import(await unpacked("datatables"));
   const escaped = DataTable.render.text().display;
-  const columns = content.columns.map(({ title, numeric }, k) => ({
+  const columns = content.columns.map(({ numeric }, k) => ({
     data: k,
-    title,
     type: numeric ? "num" : "string",
     className: numeric ? "dt-right" : "dt-left",
     render: (value, use) => {
@@ -71,7 +70,7 @@ async function drawTable() {
       return use === "display" ? (numeric ? shown(value) : escaped(value)) : value;
     },
   }));
-  const words = { data: (row) => searched(row), title: "words", visible: false };
+  const words = { data: (row) => searched(row), visible: false };
   const outcome = content.columns.findIndex(({ title }) => title === "outcome");
   new DataTable("#records", {
     data: content.rows,
