@@ -8,6 +8,7 @@ the machine's mood, so noisy ones must also have interquartile ranges that are a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -90,7 +91,11 @@ def compare(old: Iterable[Record], new: Iterable[Record]) -> pd.DataFrame:
     found = [_judged(pair) for pair in both[both["_merge"] == "both"].to_dict("records")]
     alone = [both[both["_merge"] == side].drop(columns="_merge") for side in ("left_only", "right_only")]
     found += _unmatched(*alone)
-    made = pd.DataFrame([dict.fromkeys(QUANTITIES) | line for line in found], columns=["case_id", "verdict", "reason", *QUANTITIES], dtype=object)
+    made = pd.DataFrame(
+        [dict.fromkeys(QUANTITIES) | line for line in found],
+        columns=["case_id", "verdict", "reason", *QUANTITIES],
+        dtype=object,
+    )
     made["verdict"] = pd.Categorical(made["verdict"], VERDICTS, ordered=True)
     return made.sort_values(["verdict", "case_id"], ignore_index=True)
 
@@ -159,7 +164,7 @@ def _pooled(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def _joined(samples: pd.Series) -> tuple[float, ...]:
-    return tuple(samples.dropna().explode().dropna())
+    return tuple(chain.from_iterable(samples.dropna()))
 
 
 def _judged(pair: dict[Any, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,9 +222,9 @@ def _option_words(options: Mapping[str, float]) -> str:
 def _pooled(made: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     """Cases, indexed by `CASE`, with the statistics of all their rounds' samples; without any where a round failed."""
     for name in ("forward", "gradient"):
-        lists = rounds.set_index(CASE).pop(f"{name}_samples_s").dropna().explode().dropna()
-        samples = lists.groupby(level=CASE).agg(lambda seconds: Samples(list(seconds))).reindex(made.index)
-        samples = samples[samples.notna() & ~made["failed"]]
+        lists = rounds.set_index(CASE)[f"{name}_samples_s"].loc[lambda held: held.str.len() > 0]
+        pooled = lists.groupby(level=CASE).agg(lambda some: Samples(list(chain.from_iterable(some))))
+        samples = pooled.reindex(made.index[~made["failed"]]).dropna()
         made[f"{name}_samples"] = samples.map(lambda each: len(each.seconds)).reindex(made.index).astype("Int64")
         for column, statistic in ((f"{name}_s", "median"), (f"{name}_iqr_s", "iqr")):
             values = samples.map(lambda each, statistic=statistic: getattr(each, statistic)).astype("float64")
