@@ -19,10 +19,11 @@ import msgspec
 import numpy as np
 from rich.console import Console
 
-from harness import report, terminal
+from harness import terminal
 from harness.check.inputs import SCENARIOS
 from harness.contract import output, registry
 from harness.contract.encoding import encode, is_unicode
+from harness.contract.names import file_name
 from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
 from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, RecordsError, read_records
@@ -37,6 +38,8 @@ from harness.options import (
     path_type,
 )
 from harness.report import compare as comparing
+from harness.report import data
+from harness.report import files as reports
 from harness.report.segments import read_runs
 from harness.run import machine, verdict
 from harness.run.describe import describe_all
@@ -268,15 +271,38 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
     if not only_check:
         with _tried(out, "give --out a folder"):
             output.require_writable_folder(out)
-        lacking = report.write(records, out, runs)
+        lacking = reports.write(records, out, runs)
         page = f"the page was not written: {lacking}" if lacking else f"open {shlex.quote(str(out / 'index.html'))}"
         terminal.say(console, f"reports in {out}", page)
         return
-    stale = report.stale(records, out, runs)
+    stale = reports.stale(records, out, runs)
     terminal.say(console, *stale, mark="[red]stale[/] ")
     if stale:
         terminal.say(console, "run pairgrad report and commit what it writes")
     sys.exit(1 if stale else 0)
+
+
+@main.command()
+@click.option(
+    "--results",
+    multiple=True,
+    type=path_type,
+    default=[RESULTS],
+    show_default=True,
+    help="Folder or file of records; repeats, and machines may mix.",
+)
+@click.option(
+    "--out", type=path_type, required=True, help=f"File to write; its suffix says how: {', '.join(data.EXPORTS)}."
+)
+def export(results: tuple[Path, ...], out: Path) -> None:
+    """Write the cases of records as one table: a row per machine and case, medians in seconds, sizes in bytes."""
+    cases = data.cases(_records(results))
+    try:
+        with _tried(out, "give --out a file that can be written"):
+            data.export(cases, out)
+    except ValueError as error:
+        raise Mistake(str(error)) from error
+    terminal.say(terminal.console(), f"{terminal.counted(len(cases), 'case')} in {out}")
 
 
 @main.command()
@@ -300,7 +326,7 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     terminal.console().print(terminal.comparison_table(comparisons))
     if unwritten:
         raise Failure("\n".join(unwritten))
-    sys.exit(1 if fail and any(each.verdict in comparing.REGRESSIONS for each in comparisons) else 0)
+    sys.exit(1 if fail and comparisons["verdict"].isin(comparing.REGRESSIONS).any() else 0)
 
 
 @main.command()
@@ -327,7 +353,7 @@ def _judged(
         def on_finished(each: Planned, finished: Finished) -> None:
             progress.finished(each, finished.record)
             if save is not None and finished.gradient is not None:
-                path = save / (case_id(each.case).replace("/", "_") + ".npy")
+                path = save / f"{file_name(case_id(each.case))}.npy"
                 with _written(path, unwritten):
                     output.write(path, _npy(finished.gradient))
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import io
-import re
 import shlex
 import sys
 import textwrap
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from rich import box
 from rich import progress as bars
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -26,41 +26,41 @@ from harness.contract.protocol import DEVICES
 from harness.contract.records import Record, case_id
 from harness.contract.samples import NOISY_SPREAD
 from harness.report import tables, text
-from harness.report.compare import Comparison, summary
-from harness.report.data import Entry, Setting, by_n, by_setting, entries, fastest_first
+from harness.report.compare import QUANTITIES, summary
+from harness.report.data import Setting, by_setting, cases, fastest_first
 from harness.report.documents import describe
 from harness.report.published import AGREEMENT_N, PublishedTiming, published
+from harness.report.text import Columns, printable
 from harness.run.describe import Availability
 from harness.run.plan import Planned
 
 HOW_TO_READ = "docs/how_to_read_the_numbers.md"
 _RESULT_WIDTH = 11
-_INPUTS = re.compile(r"(\d+) inputs")
 
-_AGREEMENT: text.Columns[Entry] = {
-    "implementation": lambda e: _stacked_name(e),
-    "loss": lambda e: text.exact(e.record.loss),
-    "‖g‖₂": lambda e: text.norm(e.record.grad_norm),
-    "max rel. diff": lambda e: text.difference(e.record.max_rel_diff),
-    "result": lambda e: _result(e),
+_AGREEMENT: Columns = {
+    "implementation": ("stacked_name", str),
+    "loss": ("loss", text.exact),
+    "‖g‖₂": ("grad_norm", text.norm),
+    "max rel. diff": ("max_rel_diff", text.difference),
+    "result": ("result", str),
 }
-_MANY_INPUTS: text.Columns[Entry] = {
-    "implementation": lambda e: _stacked_name(e),
-    "inputs": lambda e: _inputs(e.record),
-    "worst scaled diff": lambda e: text.difference(e.record.scaled_diff),
-    "result": lambda e: _result(e),
+_MANY_INPUTS: Columns = {
+    "implementation": ("stacked_name", str),
+    "inputs": ("inputs", text.words),
+    "worst scaled diff": ("scaled_diff", text.difference),
+    "result": ("result", str),
 }
 """Of many inputs in one record: the gradient of the worst may vanish, so a difference relative to it says nothing."""
-_TIMING: text.Columns[Entry] = {
-    "implementation": lambda e: _stacked_name(e),
-    "forward": lambda e: text.seconds(e.record.forward_s),
-    "gradient": lambda e: text.seconds(e.record.gradient_s),
-    "grad/fwd": lambda e: text.times(e.gradient_over_forward),
-    "x best": lambda e: text.times(e.x_of_best),
-    "slots": lambda e: text.short_count(e.record.pair_slots),
-    "compile": lambda e: text.seconds(e.compile_s),
-    "memory": lambda e: text.size(e.peak_bytes),
-    "result": lambda e: _result(e),
+_TIMING: Columns = {
+    "implementation": ("stacked_name", str),
+    "forward": ("forward_s", text.seconds),
+    "gradient": ("gradient_s", text.seconds),
+    "grad/fwd": ("gradient_over_forward", text.times),
+    "x best": ("x_of_best", text.times),
+    "slots": ("pair_slots", text.short_count),
+    "compile": ("compile_s", text.seconds),
+    "memory": ("peak_bytes", text.size),
+    "result": ("result", str),
 }
 _LEAST = ("memory", "compile", "slots", "grad/fwd", "x best", "‖g‖₂", "loss")
 """Columns to leave out where the terminal is narrow, in this order."""
@@ -85,7 +85,7 @@ def replace_what_cannot_be_shown() -> None:
 def say(console: Console, *lines: str, mark: str = "") -> None:
     """Print lines as they are, each after a mark: none is broken, so that paths and commands can be copied."""
     for line in lines:
-        console.print(f"{mark}{escape(line)}", highlight=False, soft_wrap=True)
+        console.print(f"{mark}{escape(_printable_lines(line))}", highlight=False, soft_wrap=True)
 
 
 class Progress:
@@ -106,7 +106,7 @@ class _Display(Progress):
         self._task = display.add_task("starting", total=total)
 
     def phase(self, planned: Planned, phase: str) -> None:
-        self._display.update(self._task, description=f"{case_id(planned.case)}  [dim]{phase}[/]")
+        self._display.update(self._task, description=f"{escape(printable(case_id(planned.case)))}  [dim]{phase}[/]")
 
     def finished(self, planned: Planned, record: Record) -> None:
         self._display.advance(self._task)
@@ -179,7 +179,7 @@ class _Sheet:
             if Measurement.get(console, unbounded, self._table(shown)).maximum <= options.max_width:
                 break
             shown = [header for header in shown if header != least]
-        yield Text(self.title, style="bold")
+        yield Text(printable(self.title), style="bold")
         yield self._table(shown)
 
     def _table(self, shown: Sequence[str]) -> Table:
@@ -194,13 +194,14 @@ class _Sheet:
         for section in filter(None, (self.lines, self.below)):
             table.add_section()
             for line in section:
-                table.add_row(*(Text(line.cells.get(header, "")) for header in shown), style=line.style)
+                cells = (line.cells.get(header, "") for header in shown)
+                table.add_row(*(Text(_printable_lines(cell)) for cell in cells), style=line.style)
         return table
 
 
 def agreement_table(records: Iterable[Record]) -> RenderableType:
     """The study's "Same gradient from all", one table per input, device, dtype; its own printed lines below."""
-    found = entries(records)
+    found = _told(records)
     parts: list[RenderableType] = []
     for setting, n, shown in _groups(found):
         sized = SCENARIOS[setting.scenario].sized
@@ -212,10 +213,10 @@ def agreement_table(records: Iterable[Record]) -> RenderableType:
 
 def timing_tables(records: Iterable[Record]) -> RenderableType:
     """One table per setting and N, fastest gradient first; failures last."""
-    found = entries(records)
+    found = _told(records)
     parts: list[RenderableType] = []
     for setting, n, shown in _groups(found):
-        title = f"N = {n:,}: {describe(setting)}, {setting.unit}"
+        title = f"N = {n:,}: {describe(setting)}, {setting.hardware}"
         study = [_study_timing(line) for line in tables.study_timings(setting, n)]
         parts += _sheets(title, _TIMING, fastest_first(shown), study)
     return Group(*parts, *_foreseen(found))
@@ -229,24 +230,24 @@ def advice(records: Iterable[Record], results: Path, reports: Path) -> list[str]
         results: folder they are in.
         reports: folder to suggest for reports.
     """
-    timed = [entry for entry in entries(records) if entry.timed]
-    noisy = sum(bool(entry.record.noisy) for entry in timed)
+    timed = cases(records).query("timed")
+    noisy = int(timed["noisy"].sum())
     lines = []
     if noisy:
         lines.append(
             f"{noisy} of {counted(len(timed), 'case')} noisy (spread above {100 * NOISY_SPREAD:.0f} %): "
             "the machine was busy, small differences mean nothing"
         )
-    if timed:
+    if len(timed):
         command = shlex.join(["pairgrad", "report", "--results", str(results), "--out", str(reports)])
         lines += [f"columns: {HOW_TO_READ}", f"tables and figures: {command}"]
     return lines
 
 
 def availability_table(rows: Sequence[Availability]) -> RenderableType:
-    """Rows, who computes them, what they are, and in which precisions they can run here on each device; what is missing stands below."""
+    """Rows, who computes them, and in which precisions they can run here on each device; what is missing is below."""
     lines = []
-    reasons: dict[str, list[str]] = defaultdict(list)
+    names, reasons = [], []
     for row in rows:
         framework, about = ("", "not importable here")
         if row.description:
@@ -255,22 +256,21 @@ def availability_table(rows: Sequence[Availability]) -> RenderableType:
         lines.append(_Line({"name": row.name, "framework": framework, "what it is": about, **devices}))
         for reason in (row.problem, *(f"{d}: {why}" for d, why in row.missing.items() if why)):
             if reason:
-                reasons[reason].append(row.name)
-    return Group(_Sheet("Rows", ("name", "framework", "what it is", *DEVICES), lines), *_reasons(reasons))
+                names.append(row.name)
+                reasons.append(reason)
+    return Group(_Sheet("Rows", ("name", "framework", "what it is", *DEVICES), lines), *_reasons(names, reasons))
 
 
-def comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:
+def comparison_table(comparisons: pd.DataFrame) -> RenderableType:
     """Verdict of every case and how its medians changed; what there is to say of a case stands below."""
     lines = []
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for c in comparisons:
-        changes = {"forward": c.forward, "gradient": c.gradient}
+    for c in comparisons.itertuples():
+        changes = {name: getattr(c, name) for name in QUANTITIES}
         ratios = {name: text.times(change.ratio) if change else text.DASH for name, change in changes.items()}
         lines.append(_Line({"case": c.case_id, "verdict": c.verdict, **ratios}, _STYLES.get(c.verdict, "")))
-        if c.reason:
-            reasons[c.reason].append(c.case_id)
-    sheet = _Sheet("New against old", ("case", "verdict", "forward", "gradient"), lines)
-    return Group(sheet, *_reasons(reasons), Text(summary(comparisons)))
+    told = comparisons[comparisons["reason"] != ""]
+    sheet = _Sheet("New against old", ("case", "verdict", *QUANTITIES), lines)
+    return Group(sheet, *_reasons(told["case_id"], told["reason"]), Text(summary(comparisons)))
 
 
 def counted(number: int, noun: str) -> str:
@@ -278,20 +278,31 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _groups(found: Iterable[Entry]) -> Iterable[tuple[Setting, int, list[Entry]]]:
-    for setting, group in by_setting(found).items():
-        for n, shown in by_n(group).items():
+def _told(records: Iterable[Record]) -> pd.DataFrame:
+    """Cases with columns of text: name, name over two lines, how the case ended, how many inputs were right."""
+    found = cases(records)
+    varied = found["variant"] != ""
+    return found.assign(
+        name=found["implementation"] + (" (" + found["variant"] + ")").where(varied, ""),
+        stacked_name=found["implementation"] + ("\n(" + found["variant"] + ")").where(varied, ""),
+        result=[_result(case) for case in found.itertuples()],
+        inputs=found["reason"].str.extract(r"^(\d+) inputs", expand=False),
+    )
+
+
+def _groups(found: pd.DataFrame) -> Iterator[tuple[Setting, int, pd.DataFrame]]:
+    for setting, group in by_setting(found):
+        for n, shown in group.groupby("n"):
             yield setting, n, shown
 
 
-def _sheets(
-    title: str, columns: text.Columns[Entry], shown: Sequence[Entry], below: Sequence[_Line]
-) -> Iterable[_Sheet]:
-    """The table of some entries, in which a failure keeps its line; none where there is no figure in it."""
-    lines = [_Line({header: cell(entry) for header, cell in columns.items()}, _style(entry)) for entry in shown]
+def _sheets(title: str, columns: Columns, shown: pd.DataFrame, below: Sequence[_Line]) -> Iterator[_Sheet]:
+    """The table of some cases, in which a failure keeps its line; none where there is no figure in it."""
+    styles = ["" if case.ok else "dim" if case.is_expected else "red" for case in shown.itertuples()]
+    cells = [dict(zip(columns, line, strict=True)) for line in text.cells(shown, columns)]
     figures = [header for header in columns if header not in _WORDS]
-    if any(line.cells[header] != text.DASH for line in lines for header in figures):
-        yield _Sheet(title, list(columns), lines, below)
+    if any(line[header] != text.DASH for line in cells for header in figures):
+        yield _Sheet(title, list(columns), [_Line(*line) for line in zip(cells, styles, strict=True)], below)
 
 
 def _study_agreement(setting: Setting, n: int) -> list[_Line]:
@@ -325,36 +336,30 @@ def _study_timing(line: PublishedTiming) -> _Line:
     return _Line(cells, "dim")
 
 
-def _foreseen(found: Iterable[Entry]) -> list[Text]:
+def _foreseen(found: pd.DataFrame) -> list[Text]:
     """Why rows failed where that surprises nobody; the other failures are for the command to tell."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for entry in found:
-        if not entry.ok and entry.record.is_expected:
-            words = text.one_line(entry.record.reason or "no reason given", 300)
-            reasons[f"{entry.record.outcome}: {words}"].append(_name(entry))
-    return _reasons(reasons)
+    failed = found[~found["ok"] & found["is_expected"]]
+    why = failed["reason"].fillna("no reason given").map(lambda reason: text.one_line(reason, 300))
+    return _reasons(failed["name"], failed["outcome"] + ": " + why)
 
 
-def _reasons(reasons: Mapping[str, Sequence[str]]) -> list[Text]:
+def _reasons(names: Iterable[str], reasons: Iterable[str]) -> list[Text]:
     """One paragraph for each reason, after the names that share it."""
-    return [Text(f"{', '.join(dict.fromkeys(names))}: {reason}") for reason, names in reasons.items()]
+    told = pd.DataFrame({"name": list(names), "reason": list(reasons)}).drop_duplicates()
+    shared = told.groupby("reason", sort=False)["name"].agg(", ".join)
+    return [Text(printable(f"{names}: {reason}")) for reason, names in shared.items()]
 
 
-def _style(entry: Entry) -> str:
-    return "" if entry.ok else "dim" if entry.record.is_expected else "red"
+def _printable_lines(words: str) -> str:
+    """Text with its line ends, and nothing else that a terminal would obey."""
+    return "\n".join(map(printable, words.split("\n")))
 
 
-def _result(entry: Entry) -> str:
+def _result(case: Any) -> str:
     """How a case ended; a long outcome on several lines, broken where it has hyphens."""
-    if entry.ok:
-        return "noisy" if entry.record.noisy else "ok"
-    return "\n".join(textwrap.wrap(entry.record.outcome, _RESULT_WIDTH))
-
-
-def _inputs(record: Record) -> str:
-    """How many inputs were right, which a worker notes on a record of several."""
-    noted = _INPUTS.match(record.reason or "")
-    return noted[1] if noted else text.DASH
+    if case.ok:
+        return "noisy" if case.noisy is True else "ok"
+    return "\n".join(textwrap.wrap(case.outcome, _RESULT_WIDTH))
 
 
 def _availability(row: Availability, device: str) -> str:
@@ -363,12 +368,3 @@ def _availability(row: Availability, device: str) -> str:
     if row.missing.get(device):
         return "missing"
     return ", ".join(dtype.replace("float", "f") for dtype in row.description.dtypes)
-
-
-def _name(entry: Entry) -> str:
-    return f"{entry.implementation} ({entry.variant})" if entry.variant else entry.implementation
-
-
-def _stacked_name(entry: Entry) -> str:
-    """The name, and what is changed of the row on a line of its own."""
-    return f"{entry.implementation}\n({entry.variant})" if entry.variant else entry.implementation

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from harness.contract.names import number_name
 from harness.contract.protocol import Case, Description
 from harness.contract.registry import row_name
 
@@ -56,7 +57,8 @@ class Result(msgspec.Struct, kw_only=True):
     Attributes:
         outcome: one of the closed list.
         reason: why it is not ok, or a remark on an ok one.
-        loss, grad_norm: values and |g|_2 of the implementation.
+        loss: its value.
+        grad_norm: |g|_2, g its gradient.
         max_rel_diff: max |g - g_ref| / max |g_ref|, the study's figure.
         scaled_diff: max |g - g_ref| / S, S = max over i and axis of sum_j |pair term|; what the gate uses.
         loss_rel_diff: |loss - loss_ref| / |loss_ref|.
@@ -68,10 +70,15 @@ class Result(msgspec.Struct, kw_only=True):
         capacity: slots per cell or in the list.
         reallocations: times a capacity was exceeded and grown.
         recompilations: compilations seen after the compile phase, and samples that look like one.
-        build_s, compile_forward_s, compile_gradient_s: seconds, from cold private caches; null where nothing is timed.
-        forward_s, gradient_s: median seconds of the samples.
-        forward_iqr_s, gradient_iqr_s: interquartile ranges.
-        forward_samples_s, gradient_samples_s: every sample.
+        build_s: seconds to make the row, before anything is compiled; null where nothing is timed.
+        compile_forward_s: seconds to compile the forward pass, from cold private caches.
+        compile_gradient_s: seconds to compile the gradient after that.
+        forward_s: median seconds of the forward pass's samples.
+        forward_iqr_s: their interquartile range.
+        forward_samples_s: every one of them.
+        gradient_s: median seconds of the gradient's samples; loss and gradient together.
+        gradient_iqr_s: their interquartile range.
+        gradient_samples_s: every one of them.
         warmup_samples_s: first calls after the compile phase, forward then gradient; in no statistic.
         cpu_over_wall: processor seconds per wall second over the gradient samples.
         peak_host_bytes: high-water mark of resident memory during the samples less its level before the build.
@@ -125,14 +132,21 @@ class Record(Result, kw_only=True):
         case_id: the case in one readable string.
         round: from 0; each round repeats the plan.
         timestamp: UTC, ISO 8601, when the case ended.
-        implementation, scenario, n, device, dtype, threads, options: the case.
+        implementation: the row by its name in tables.
+        scenario: how the positions are drawn.
+        n: particles; 0 where the scenario sets the number.
+        device: cpu or cuda.
+        dtype: of the positions, float64 or float32.
+        threads: processor cores that the case may use.
+        options: keyword options that were given to the row; those left out have the description's values.
         problem: what is differentiated.
         params: L, h, m, rho0 and cells per side nc.
         device_name: processor or accelerator the outputs lay on.
         fast_math: flags that may change values, from the description.
         expected: "skipped" where the time of the run was over: an outcome that surprises nobody.
         case_s: wall seconds of the whole case, process start and check included.
-        lines_forward, lines_adjoint: lines of code of the forward pass and of the adjoint.
+        lines_forward: lines of code of the forward pass.
+        lines_adjoint: lines of code of the adjoint.
         code_hash: of the row's and the harness's sources.
         environment: machine, packages, flags and commit as the parent process saw them.
     """
@@ -173,7 +187,7 @@ class Record(Result, kw_only=True):
 
 def case_id(case: Case) -> str:
     """The case as one readable string, the same in every run."""
-    options = "".join(f"/{key}={value:g}" for key, value in sorted(case.options.items()))
+    options = "".join(f"/{key}={number_name(value)}" for key, value in sorted(case.options.items()))
     return (
         f"{row_name(case.implementation)}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
     )

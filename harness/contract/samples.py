@@ -38,7 +38,7 @@ class Samples(msgspec.Struct, frozen=True):
     @property
     def spread(self) -> float:
         """Interquartile range over median."""
-        return self.iqr / self.median if self.median > 0.0 else float("inf")
+        return self.iqr / self.median if self.median > 0.0 else float("inf") if self.iqr else 0.0
 
     @property
     def stalls(self) -> int:

@@ -5,14 +5,15 @@ Every number is computed from the records; where they do not say, the verdict is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from operator import attrgetter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
 
 from harness.check.judgement import FLOAT64_TOLERANCE
 from harness.report import text
-from harness.report.data import Entry, Setting, pick, ratio
+from harness.report.data import Setting, select, where
 from harness.report.published import AGREEMENT_N, published
 
 MILLION = 1_000_000
@@ -26,9 +27,6 @@ BORNE_OUT, REFUTED, NOT_MEASURED, NEW = "borne out", "not borne out", "not measu
 ENZYME, THREADED, SCALAR_ENZYME, REACTANT = "enzyme_loops", "enzyme_loops_threads", "enzyme_pair", "enzyme_cell_list"
 JAX, CELLS, CELLS_ADJOINT = "jax_neighbor_list", "jax_cell_list", "jax_cell_list_adjoint"
 
-_JUDGED = frozenset({"ok", "disagrees", "wrong-dtype", "bad-output"})
-_Value = Callable[[Entry], float | None]
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -36,254 +34,279 @@ class Finding:
 
     claim: str
     study: str
-    here: str
+    found: str
     verdict: str
 
 
 @dataclass(frozen=True)
-class Here:
-    """The entries of one setting, with those that differ from it in one respect within reach."""
+class Scope:
+    """The cases of one setting, with those that differ from it in one respect within reach."""
 
-    entries: Sequence[Entry]
+    cases: pd.DataFrame
     setting: Setting
 
-    def all(self, **changes: object) -> list[Entry]:
-        """Entries of the setting, or of one that differs in what is given."""
-        return pick(self.entries, **{**self.setting._asdict(), **changes})
+    def all(self, **changes: object) -> pd.DataFrame:
+        """Cases of the setting, or of one that differs in what is given."""
+        return select(self.cases, **{**self.setting._asdict(), **changes})
 
-    def at(self, implementation: str, n: int, **changes: object) -> Entry | None:
-        """The entry of one row and N, whatever its outcome."""
-        return next(iter(self.all(implementation=implementation, n=n, **changes)), None)
+    def at(self, implementation: str, n: int, **changes: object) -> Any:
+        """The case of one row and N, whatever its outcome, its columns as attributes; None without one."""
+        return next(self.all(implementation=implementation, n=n, **changes).itertuples(), None)
 
 
-def claims(cpu: Here, gpu: Here | None) -> list[Finding]:
-    """Every claim of the study, and what it lists as not done, in its order.
+Scopes = Mapping[str, Scope]
+"""The setting of one machine's CPU, and that of its accelerator if it has one, by device."""
 
-    Args:
-        cpu: the CPU's setting of one machine.
-        gpu: its accelerator's; None without one.
+
+def _at(scopes: Scopes, device: str, row: str, n: int, **changes: object) -> Any:
+    return scopes[device].at(row, n, **changes) if device in scopes else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Less:
+    """The claim that a figure is lower for one row than for another.
+
+    Attributes:
+        claim: in words; may name {n} and {threads}.
+        rows: the one said to be lower, and the other.
+        n, threads: of both cases; threads None stands for those of the setting.
+        devices: where to look; the first on which the lower one was tried.
+        column, show: the figure and how it reads.
+        systems: the study's, whose figures it printed.
+        study: what it says where it printed none.
+        judged: whether the study claims it; otherwise the figures stand without a verdict.
     """
-    return [
-        _same_gradient(cpu),
-        _printed_values(cpu),
-        *_enzyme_against_jax(cpu),
-        *_gradient_over_forward(cpu, gpu),
-        *_slots(cpu),
-        _no_capacity(cpu),
-        _out_of_memory(gpu),
-        *_padded_cells(cpu, gpu),
-        _enzyme_on_gpu(gpu),
-        *_left_undone(cpu),
-        _capacity_multiplier(cpu),
-    ]
+
+    claim: str
+    rows: tuple[str, str]
+    n: int = MILLION
+    threads: int | None = None
+    devices: tuple[str, ...] = ("cpu",)
+    column: str = "gradient_s"
+    show: Callable[[float], str] = text.seconds
+    systems: tuple[str, ...] = ()
+    study: str = "not done"
+    judged: bool = True
+
+    def finding(self, scopes: Scopes) -> Finding:
+        """The verdict of the records."""
+        claim = self.claim.format(n=f"{self.n:,}", threads=scopes["cpu"].setting.threads)
+        timings = [published().timing(system, self.devices[0], self.n) for system in self.systems]
+        study = " against ".join(self.show(getattr(timing, self.column)) for timing in timings) or self.study
+        changes = {} if self.threads is None else {"threads": self.threads}
+        device = next((d for d in self.devices if _at(scopes, d, self.rows[0], self.n)), self.devices[-1])
+        cases = [_at(scopes, device, row, self.n, **changes) for row in self.rows]
+        values: list[Any] = [getattr(case, self.column) if case and case.ok else None for case in cases]
+        if any(map(pd.isna, values)):
+            return _unmeasured(claim, study, *cases)
+        shown = [f"{case.label} {self.show(value)}" for case, value in zip(cases, values, strict=True)]
+        verdict = NEW if not self.judged else BORNE_OUT if values[0] < values[1] else REFUTED
+        return Finding(claim, study, f"{' against '.join(shown)}: {text.times(values[0] / values[1])}", verdict)
 
 
-def _same_gradient(here: Here) -> Finding:
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """The claim that a figure of one row is what the study says.
+
+    Attributes:
+        claim: in words; may name {n}.
+        study: what it printed.
+        rows: whose figure; the first that ended ok.
+        n, device: of the case.
+        column, show: the figure, and how it reads after the row's title.
+        holds: whether it bears the claim out.
+    """
+
+    claim: str
+    study: str
+    rows: tuple[str, ...]
+    n: int = MILLION
+    device: str = "cpu"
+    column: str
+    show: Callable[[Any], str]
+    holds: Callable[[Any], bool]
+
+    def finding(self, scopes: Scopes) -> Finding:
+        """The verdict of the records."""
+        claim = self.claim.format(n=f"{self.n:,}")
+        tried = [_at(scopes, self.device, row, self.n) for row in self.rows]
+        case = next((case for case in tried if case and case.ok), tried[0])
+        value = getattr(case, self.column) if case and case.ok else None
+        if pd.isna(value):
+            return _unmeasured(claim, self.study, case)
+        return Finding(claim, self.study, f"{case.title} {self.show(value)}", _verdict(self.holds(value)))
+
+
+def _gradient_over_forward(system: str, row: str, device: str) -> Figure:
+    timing = published().timing(system, device, MILLION)
+    assert timing.gradient_s is not None
+    assert timing.forward_s is not None
+    printed, right = text.times(timing.gradient_over_forward), timing.gradient_s / timing.forward_s
+    return Figure(
+        claim=f"{system}'s gradient costs about {printed} its forward pass ({device}, N = {{n}})",
+        study=printed,
+        rows=(row,),
+        device=device,
+        column="gradient_over_forward",
+        show=text.times,
+        holds=lambda ratio: right / ABOUT <= ratio <= right * ABOUT,
+    )
+
+
+def _slots(words: str, millions: int, *rows: str) -> Figure:
+    return Figure(
+        claim=f"{words} {millions} M pair slots (N = {{n}})",
+        study=f"{millions} M",
+        rows=rows,
+        column="pair_slots",
+        show=text.count,
+        holds=lambda slots: round(slots / MILLION) == millions,
+    )
+
+
+def _same_gradient(scopes: Scopes) -> Finding:
     claim = f"All implementations give the same gradient to machine precision (N = {AGREEMENT_N:,})"
     study = "largest relative difference " + max((line.max_rel_diff for line in published().agreement), key=float)
-    judged = [e for e in here.all(n=AGREEMENT_N) if e.record.outcome in _JUDGED]
-    if not judged:
+    at = scopes["cpu"].all(n=AGREEMENT_N)
+    judged = at[at["outcome"].isin(["ok", "disagrees", "wrong-dtype", "bad-output"])]
+    if judged.empty:
         return Finding(claim, study, NOT_MEASURED, NOT_MEASURED)
-    differences = {e.title: e.record.max_rel_diff for e in judged if e.record.max_rel_diff is not None}
-    worst = max(differences, key=lambda title: differences[title], default=None)
-    right = [e for e in judged if e.ok and differences.get(e.title, 1.0) <= FLOAT64_TOLERANCE]
-    words = f"{len(right)} of {len(judged)} rows agree with the closed form" + (
-        f"; largest relative difference {text.difference(differences[worst])} ({worst})" if worst else ""
-    )
-    return Finding(claim, study, words, BORNE_OUT if len(right) == len(judged) else REFUTED)
+    right = int((judged["ok"] & (judged["max_rel_diff"] <= FLOAT64_TOLERANCE)).sum())
+    words = f"{right} of {len(judged)} rows agree with the closed form"
+    for worst in judged.nlargest(1, "max_rel_diff").dropna(subset="max_rel_diff").itertuples():
+        words += f"; largest relative difference {text.difference(worst.max_rel_diff)} ({worst.title})"
+    return Finding(claim, study, words, _verdict(right == len(judged)))
 
 
-def _printed_values(here: Here) -> Finding:
+def _printed_values(scopes: Scopes) -> Finding:
     line = published().agreement[0]
     claim = f"The loss and the gradient's norm are those the study printed (N = {AGREEMENT_N:,})"
     study = f"{line.loss}, {line.grad_norm}"
-    found = {e.title: (e.record.loss, text.norm(e.record.grad_norm)) for e in here.all(n=AGREEMENT_N)}
-    values = {title: (loss, norm) for title, (loss, norm) in found.items() if loss is not None}
-    if not values:
+    found = scopes["cpu"].all(n=AGREEMENT_N).dropna(subset="loss")
+    if found.empty:
         return Finding(claim, study, NOT_MEASURED, NOT_MEASURED)
     right = float(line.loss)
     # summing in another order changes the last printed digit of the loss, in the study too
-    others = [
-        f"{title}: {text.exact(loss)}, {norm}"
-        for title, (loss, norm) in values.items()
-        if not (abs(loss - right) <= FLOAT64_TOLERANCE * right and norm == line.grad_norm)
-    ]
-    words = "; ".join([f"{len(values) - len(others)} of {len(values)} rows print them", *others])
-    return Finding(claim, study, words, REFUTED if others else BORNE_OUT)
+    same = (found["loss"] - right).abs() <= FLOAT64_TOLERANCE * right
+    others = found[~(same & (found["grad_norm"].map(text.norm) == line.grad_norm))]
+    words = [f"{case.title}: {text.exact(case.loss)}, {text.norm(case.grad_norm)}" for case in others.itertuples()]
+    counted = f"{len(found) - len(others)} of {len(found)} rows print them"
+    return Finding(claim, study, "; ".join([counted, *words]), _verdict(others.empty))
 
 
-def _enzyme_against_jax(here: Here) -> Iterator[Finding]:
-    studied = [published().timing(system, "cpu", MILLION) for system in ("Enzyme.jl", "JAX")]
-    rows = [here.at(name, MILLION) for name in (ENZYME, JAX)]
-    where = f"(CPU, N = {MILLION:,})"
-    for claim, printed, value in (
-        ("Single-threaded Enzyme's gradient takes less time than multithreaded JAX's", "gradient_s", _gradient),
-        ("Single-threaded Enzyme's forward pass takes less time than multithreaded JAX's", "forward_s", _forward),
-        ("Enzyme compiles faster than JAX", "compile_s", attrgetter("compile_s")),
-    ):
-        study = " against ".join(text.seconds(getattr(line, printed)) for line in studied)
-        yield _less(f"{claim} {where}", study, rows, value)
-    single = [here.at(name, MILLION, threads=1) for name in (ENZYME, JAX)]
-    yield _open(_less(f"Both on one thread {where}", "not done", single, _gradient))
-
-
-def _gradient_over_forward(cpu: Here, gpu: Here | None) -> Iterator[Finding]:
-    for row, system, here, device in (
-        (ENZYME, "Enzyme.jl", cpu, "cpu"),
-        (JAX, "JAX", cpu, "cpu"),
-        (REACTANT, "Reactant.jl", gpu, "cuda"),
-    ):
-        line = published().timing(system, device, MILLION)
-        printed = text.times(line.gradient_over_forward)
-        claim = f"{system}'s gradient costs about {printed} its forward pass ({device}, N = {MILLION:,})"
-        judge = partial(_about, right=ratio(line.gradient_s, line.forward_s) or 0.0)
-        yield _one(claim, printed, here.at(row, MILLION) if here else None, judge)
-
-
-def _about(entry: Entry, right: float) -> tuple[str, bool] | None:
-    got = entry.gradient_over_forward
-    if got is None:
-        return None
-    return f"{entry.title} {text.times(got)}", right / ABOUT <= got <= right * ABOUT
-
-
-def _slots(here: Here) -> Iterator[Finding]:
-    """The study's column of pair slots, and the padding of JAX's list."""
-    cells = next((e for row in (REACTANT, CELLS) if (e := here.at(row, MILLION)) and e.ok), None)
-    for claim, entry, millions in (
-        ("Loops over ranges evaluate", here.at(ENZYME, MILLION), 91),
-        ("JAX's pair list has", here.at(JAX, MILLION), 39),
-        ("The padded cell list has", cells, 234),
-    ):
-        words = f"{claim} {millions} M pair slots (N = {MILLION:,})"
-        yield _one(words, f"{millions} M", entry, partial(_rounds_to, millions=millions))
-    claim = "JAX's pair list is padded to 1.25 times the pairs found"
-    yield _one(claim, "1.25", here.at(JAX, MILLION), _padded_by_a_quarter)
-
-
-def _rounds_to(entry: Entry, millions: int) -> tuple[str, bool] | None:
-    slots = entry.record.pair_slots
-    return None if slots is None else (f"{entry.title} {slots:,}", round(slots / MILLION) == millions)
-
-
-def _padded_by_a_quarter(entry: Entry) -> tuple[str, bool] | None:
-    padding = entry.padding
-    return None if padding is None else (f"{padding:.4f} slots per true pair", abs(padding - 1.25) < 0.005)
-
-
-def _no_capacity(here: Here) -> Finding:
-    padded = here.at(JAX, AGREEMENT_N)
-    capacity = padded.record.capacity if padded else None
-
-    def judge(entry: Entry) -> tuple[str, bool] | None:
-        if padded is None or capacity is None:
-            return None
-        own = entry.record.capacity
-        words = f"{entry.title}: {'none' if own is None else f'{own:,}'}; {padded.title}: {capacity:,}"
-        return words, own is None
-
+def _no_capacity(scopes: Scopes) -> Finding:
     claim = f"Enzyme's cell list needs no capacity, JAX's list does (N = {AGREEMENT_N:,})"
-    return _one(claim, "no padding, no capacity, no overflow check", here.at(ENZYME, AGREEMENT_N), judge)
+    study = "no padding, no capacity, no overflow check"
+    enzyme, padded = (_at(scopes, "cpu", row, AGREEMENT_N) for row in (ENZYME, JAX))
+    if not (enzyme and enzyme.ok and padded) or pd.isna(padded.capacity):
+        return _unmeasured(claim, study, enzyme)
+    none = pd.isna(enzyme.capacity)
+    own = "none" if none else text.count(enzyme.capacity)
+    words = f"{enzyme.title}: {own}; {padded.title}: {text.count(padded.capacity)}"
+    return Finding(claim, study, words, _verdict(none))
 
 
-def _out_of_memory(gpu: Here | None) -> Finding:
+def _out_of_memory(scopes: Scopes) -> Finding:
     claim = f"JAX's neighbour list runs out of GPU memory (float64, N = {MILLION:,})"
     study = published().timing("JAX", "cuda", MILLION).failure or text.DASH
-    entry = gpu.at(JAX, MILLION) if gpu else None
-    if entry is not None and entry.record.outcome == "out-of-memory-device":
-        return Finding(claim, study, f"{entry.record.outcome} on {entry.setting.unit}", BORNE_OUT)
-    return _one(claim, study, entry, lambda e: (f"fits {e.setting.unit}: {text.size(e.peak_bytes)}", False))
+    case = _at(scopes, "cuda", JAX, MILLION)
+    if case and case.outcome == "out-of-memory-device":
+        return Finding(claim, study, f"{case.outcome} on {case.hardware}", BORNE_OUT)
+    if not case or not case.ok:
+        return _unmeasured(claim, study, case)
+    return Finding(claim, study, f"fits {case.hardware}: {text.size(case.peak_bytes)}", REFUTED)
 
 
-def _padded_cells(cpu: Here, gpu: Here | None) -> Iterator[Finding]:
-    """What the study says of Reactant's padded cell list beside JAX's pair list."""
-    studied = [published().timing(system, "cuda", GPU_N).gradient_s for system in ("JAX", "Reactant.jl")]
-    claim = "JAX's pair list takes less time than the padded cell list of Reactant's route"
-    on_gpu = [gpu.at(row, GPU_N) if gpu else None for row in (JAX, REACTANT)]
-    yield _less(f"{claim} (GPU, N = {GPU_N:,})", " against ".join(map(text.seconds, studied)), on_gpu, _gradient)
-    on_cpu = [cpu.at(row, GPU_N) for row in (JAX, REACTANT)]
-    yield _open(_less(f"The same two on the CPU (N = {GPU_N:,})", "not done", on_cpu, _gradient))
-    here = gpu if gpu and gpu.at(REACTANT, MILLION) else cpu
-    rows = [here.at(row, MILLION) for row in (REACTANT, JAX)]
-    claim = f"The padded cell list is leaner than the pair list (N = {MILLION:,})"
-    yield _less(claim, "it fits where the list does not", rows, attrgetter("peak_bytes"), text.size)
-
-
-def _enzyme_on_gpu(gpu: Here | None) -> Finding:
-    studied = [published().timing(system, "cuda", GPU_N).gradient_s for system in ("JAX", "Enzyme.jl")]
-    rows = [gpu.at(row, GPU_N) if gpu else None for row in (JAX, ENZYME)]
-    claim = f"On the GPU the padded versions are much faster than Enzyme (N = {GPU_N:,})"
-    return _less(claim, " against ".join(map(text.seconds, studied)), rows, _gradient)
-
-
-def _left_undone(here: Here) -> Iterator[Finding]:
-    """What the study lists under "What we did not do": it expects the hand-written ones to be faster."""
-    for claim, ours, theirs in (
-        ("A hand-written adjoint would be faster in JAX", CELLS_ADJOINT, CELLS),
-        ("Enzyme on the scalar pair function alone, and a gather, would be faster", SCALAR_ENZYME, ENZYME),
-    ):
-        yield _less(
-            f"{claim} (N = {MILLION:,})", "not done", [here.at(ours, MILLION), here.at(theirs, MILLION)], _gradient
-        )
-    rows = [here.at(row, MILLION) for row in (THREADED, ENZYME)]
-    claim = f"Enzyme on {here.setting.threads} CPU threads against one (N = {MILLION:,})"
-    yield _open(_less(claim, "not done", rows, _gradient))
-
-
-def _capacity_multiplier(here: Here) -> Finding:
+def _capacity_multiplier(scopes: Scopes) -> Finding:
     """Slots and time of each value of jax-md's capacity multiplier, at the largest N it was varied at."""
     claim = "jax-md's capacity multiplier, left at 1.25"
-    found = [e for e in here.entries if e.setting == here.setting and e.implementation == JAX and e.timed]
-    n = max((e.n for e in found if e.variant), default=None)
-    if n is None:
+    cpu = scopes["cpu"]
+    found = where(cpu.cases, **cpu.setting._asdict(), implementation=JAX, timed=True)
+    varied = found[found["variant"] != ""]
+    if varied.empty:
         return Finding(claim, "not done", NOT_MEASURED, NOT_MEASURED)
+    n = varied["n"].max()
     words = [
-        f"{e.variant or 'as it is'}: {text.short_count(e.record.pair_slots)} slots, {text.seconds(e.record.gradient_s)}"
-        for e in found
-        if e.n == n
+        f"{case.variant or 'as it is'}: {text.short_count(case.pair_slots)} slots, {text.seconds(case.gradient_s)}"
+        for case in where(found, n=n).itertuples()
     ]
     return Finding(claim, "not done", f"N = {n:,}: " + "; ".join(words), NEW)
 
 
-def _one(claim: str, study: str, entry: Entry | None, judge: Callable[[Entry], tuple[str, bool] | None]) -> Finding:
-    """A claim about one entry; not measured unless that ended ok and the judge finds its figure."""
-    found = judge(entry) if entry and entry.ok else None
-    if found is None:
-        return Finding(claim, study, _why_not(entry), NOT_MEASURED)
-    words, holds = found
-    return Finding(claim, study, words, BORNE_OUT if holds else REFUTED)
+def _unmeasured(claim: str, study: str, *cases: Any) -> Finding:
+    """No verdict, and the outcomes that stand in its way."""
+    failures = [f"{case.title}: {case.outcome}" for case in cases if case and not case.ok]
+    return Finding(claim, study, "; ".join(failures) or NOT_MEASURED, NOT_MEASURED)
 
 
-def _less(
-    claim: str,
-    study: str,
-    rows: Sequence[Entry | None],
-    value: _Value,
-    show: Callable[[float | None], str] = text.seconds,
-) -> Finding:
-    """The claim that a value is lower for one entry than for another."""
-    a, b = rows
-    left, right = (value(e) if e and e.ok else None for e in rows)
-    if a is None or b is None or left is None or right is None:
-        return Finding(claim, study, _why_not(a, b), NOT_MEASURED)
-    words = f"{a.label} {show(left)} against {b.label} {show(right)}: {text.times(ratio(left, right))}"
-    return Finding(claim, study, words, BORNE_OUT if left < right else REFUTED)
+def _verdict(holds: bool) -> str:
+    return BORNE_OUT if holds else REFUTED
 
 
-def _open(finding: Finding) -> Finding:
-    """The same figures without a verdict, where the study claims nothing."""
-    return finding if finding.verdict == NOT_MEASURED else replace(finding, verdict=NEW)
+_AT_A_MILLION = "(CPU, N = {n})"
+CLAIMS: tuple[Less | Figure | Callable[[Scopes], Finding], ...] = (
+    _same_gradient,
+    _printed_values,
+    *(
+        Less(claim=f"{words} {_AT_A_MILLION}", rows=(ENZYME, JAX), column=column, systems=("Enzyme.jl", "JAX"))
+        for words, column in (
+            ("Single-threaded Enzyme's gradient takes less time than multithreaded JAX's", "gradient_s"),
+            ("Single-threaded Enzyme's forward pass takes less time than multithreaded JAX's", "forward_s"),
+            ("Enzyme compiles faster than JAX", "compile_s"),
+        )
+    ),
+    Less(claim=f"Both on one thread {_AT_A_MILLION}", rows=(ENZYME, JAX), threads=1, judged=False),
+    _gradient_over_forward("Enzyme.jl", ENZYME, "cpu"),
+    _gradient_over_forward("JAX", JAX, "cpu"),
+    _gradient_over_forward("Reactant.jl", REACTANT, "cuda"),
+    _slots("Loops over ranges evaluate", 91, ENZYME),
+    _slots("JAX's pair list has", 39, JAX),
+    _slots("The padded cell list has", 234, REACTANT, CELLS),
+    Figure(
+        claim="JAX's pair list is padded to 1.25 times the pairs found",
+        study="1.25",
+        rows=(JAX,),
+        column="slots_per_pair",
+        show=lambda padding: f"{padding:.4f} slots per true pair",
+        holds=lambda padding: abs(padding - 1.25) < 0.005,
+    ),
+    _no_capacity,
+    _out_of_memory,
+    Less(
+        claim="JAX's pair list takes less time than the padded cell list of Reactant's route (GPU, N = {n})",
+        rows=(JAX, REACTANT),
+        n=GPU_N,
+        devices=("cuda",),
+        systems=("JAX", "Reactant.jl"),
+    ),
+    Less(claim="The same two on the CPU (N = {n})", rows=(JAX, REACTANT), n=GPU_N, judged=False),
+    Less(
+        claim="The padded cell list is leaner than the pair list (N = {n})",
+        rows=(REACTANT, JAX),
+        devices=("cuda", "cpu"),
+        column="peak_bytes",
+        show=text.size,
+        study="it fits where the list does not",
+    ),
+    Less(
+        claim="On the GPU the padded versions are much faster than Enzyme (N = {n})",
+        rows=(JAX, ENZYME),
+        n=GPU_N,
+        devices=("cuda",),
+        systems=("JAX", "Enzyme.jl"),
+    ),
+    # What the study lists under "What we did not do": it expects the hand-written ones to be faster
+    Less(claim="A hand-written adjoint would be faster in JAX (N = {n})", rows=(CELLS_ADJOINT, CELLS)),
+    Less(
+        claim="Enzyme on the scalar pair function alone, and a gather, would be faster (N = {n})",
+        rows=(SCALAR_ENZYME, ENZYME),
+    ),
+    Less(claim="Enzyme on {threads} CPU threads against one (N = {n})", rows=(THREADED, ENZYME), judged=False),
+    _capacity_multiplier,
+)
+"""Every claim of the study, and what it lists as not done, in its order."""
 
 
-def _why_not(*found: Entry | None) -> str:
-    """The outcomes that stand in the way of a verdict."""
-    failures = [f"{e.title}: {e.record.outcome}" for e in found if e is not None and not e.ok]
-    return "; ".join(failures) or NOT_MEASURED
-
-
-def _forward(entry: Entry) -> float | None:
-    return entry.record.forward_s
-
-
-def _gradient(entry: Entry) -> float | None:
-    return entry.record.gradient_s
+def findings(scopes: Scopes) -> list[Finding]:
+    """What the records of one machine say to each claim."""
+    return [claim.finding(scopes) if isinstance(claim, Less | Figure) else claim(scopes) for claim in CLAIMS]

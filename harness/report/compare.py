@@ -7,15 +7,17 @@ the machine's mood, so noisy ones must also have interquartile ranges that are a
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
-import msgspec
+import pandas as pd
 
 from harness.contract.records import Record
 from harness.contract.samples import NOISY_SPREAD, Samples
 from harness.report import text
+from harness.report.data import frame
+from harness.report.text import Columns
 
 LEVEL = 0.05
 """Chance of calling a case different that is not, forward and gradient together."""
@@ -38,10 +40,15 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """Most urgent first."""
 REGRESSIONS = frozenset({"slower", "broken"})
 
+_CASE = ["implementation", "problem", "scenario", "n", "options"]
+"""What was run."""
+_PLACE = ["processor", "cores", "accelerator", "device", "dtype", "threads"]
+"""Where and how: times of two places are never set against each other."""
 _UNKNOWN = "unknown"
+QUANTITIES = ("forward", "gradient")
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(NamedTuple):
     """One quantity of one case.
 
     Attributes:
@@ -57,73 +64,14 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """New median over old."""
-        return self.new_s / self.old_s
+        """New median over old; NaN where the old one is 0."""
+        return self.new_s / self.old_s if self.old_s else float("nan")
 
-    @property
-    def words(self) -> str:
-        """Both medians and their ratio."""
+    def __str__(self) -> str:
         return f"{text.seconds(self.old_s)} → {text.seconds(self.new_s)} ({text.times(self.ratio)})"
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One case of either set.
-
-    Attributes:
-        case_id: the case; where two cases only resemble each other, the new one.
-        verdict: the more urgent of forward and gradient, or why there is none: broken (was ok, is not), mended,
-            unknown (something is not recorded), not comparable, only in old, only in new.
-        reason: what differs, what is missing, duplicates; null where the figures say it all.
-        forward, gradient: the figures; null where there are none.
-    """
-
-    case_id: str
-    verdict: Verdict
-    reason: str | None = None
-    forward: Change | None = None
-    gradient: Change | None = None
-
-
-class _Place(NamedTuple):
-    """Where and how a case ran: times of two places are never set against each other."""
-
-    processor: str
-    cores: str
-    accelerator: str
-    device: str
-    dtype: str
-    threads: int
-
-
-class _Case(NamedTuple):
-    """What was run there."""
-
-    implementation: str
-    problem: str
-    scenario: str
-    n: int
-    options: str
-
-
-class _Pooled(msgspec.Struct, frozen=True):
-    """One case in one set: its newest record of each round."""
-
-    rounds: list[Record]
-    note: str | None
-
-    @property
-    def case_id(self) -> str:
-        return self.rounds[-1].case_id
-
-    @property
-    def failure(self) -> Record | None:
-        return next((record for record in self.rounds if record.outcome != "ok"), None)
-
-    def samples(self, quantity: str) -> list[float]:
-        return [s for record in self.rounds for s in getattr(record, f"{quantity}_samples_s") or ()]
-
-
-def compare(old: Iterable[Record], new: Iterable[Record]) -> list[Comparison]:
+def compare(old: Iterable[Record], new: Iterable[Record]) -> pd.DataFrame:
     """Compare two sets of records.
 
     Args:
@@ -131,15 +79,25 @@ def compare(old: Iterable[Record], new: Iterable[Record]) -> list[Comparison]:
         new: what is judged.
 
     Returns:
-        One comparison per case of either set, most urgent verdict first.
+        One row per case of either set, most urgent verdict first:
+            case_id: the case; where two cases only resemble each other, the new one.
+            verdict: the more urgent of forward and gradient, or why there is none: broken (was ok, is not), mended,
+                unknown (something is not recorded), not comparable, only in old, only in new.
+            reason: what differs, what is missing, duplicates; empty where the figures say it all.
+            forward, gradient: a `Change` each; None where there is none.
     """
-    before, after = _cases(old), _cases(new)
-    found = [_compared(before[key], after[key], key[1]) for key in before.keys() & after.keys()]
-    found += _unmatched(
-        {key: pooled for key, pooled in before.items() if key not in after},
-        {key: pooled for key, pooled in after.items() if key not in before},
+    before, after = _pooled(old), _pooled(new)
+    both = before.merge(after, on=[*_CASE, *_PLACE], how="outer", suffixes=("_old", "_new"), indicator=True)
+    found = [_judged(pair) for pair in both[both["_merge"] == "both"].to_dict("records")]
+    alone = [both[both["_merge"] == side].drop(columns="_merge") for side in ("left_only", "right_only")]
+    found += _unmatched(*alone)
+    made = pd.DataFrame(
+        [dict.fromkeys(QUANTITIES) | line for line in found],
+        columns=["case_id", "verdict", "reason", *QUANTITIES],
+        dtype=object,
     )
-    return sorted(found, key=lambda c: (VERDICTS.index(c.verdict), c.case_id))
+    made["verdict"] = pd.Categorical(made["verdict"], VERDICTS, ordered=True)
+    return made.sort_values(["verdict", "case_id"], ignore_index=True)
 
 
 def change(old: Sequence[float], new: Sequence[float]) -> Change:
@@ -148,12 +106,12 @@ def change(old: Sequence[float], new: Sequence[float]) -> Change:
 
     before, after = Samples(list(old)), Samples(list(new))
     p = float(mannwhitneyu(new, old, alternative="two-sided").pvalue)
-    ratio = after.median / before.median
-    beyond = not 1.0 / (1.0 + MINIMUM_EFFECT) <= ratio <= 1.0 + MINIMUM_EFFECT
+    less, more = sorted((before.median, after.median))
+    beyond = more > (1.0 + MINIMUM_EFFECT) * less
     noisy = max(before.spread, after.spread) > NOISY_SPREAD
     verdict: Verdict = "same"
     if beyond and p < LEVEL / 2 and not (noisy and _overlap(before.quartiles, after.quartiles)):
-        verdict = "slower" if ratio > 1.0 else "faster"
+        verdict = "slower" if after.median > before.median else "faster"
     elif beyond or noisy:
         verdict = "ambiguous"
     return Change(verdict, before.median, after.median, p)
@@ -164,24 +122,24 @@ def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
     return one[0] <= other[1] and other[0] <= one[1]
 
 
-def markdown(comparisons: Sequence[Comparison]) -> str:
+_COLUMNS: Columns = {
+    "case": ("case_id", str),
+    "verdict": ("verdict", lambda verdict: text.Markdown(f"**{verdict}**" if verdict in REGRESSIONS else verdict)),
+    "forward": ("forward", lambda change: str(change or text.DASH)),
+    "gradient": ("gradient", lambda change: str(change or text.DASH)),
+    "remarks": ("reason", str),
+}
+
+
+def markdown(comparisons: pd.DataFrame) -> str:
     """The comparison as a page."""
-    columns: text.Columns[Comparison] = {
-        "case": lambda c: c.case_id,
-        "verdict": lambda c: f"**{c.verdict}**" if c.verdict in REGRESSIONS else c.verdict,
-        "forward": lambda c: c.forward.words if c.forward else text.DASH,
-        "gradient": lambda c: c.gradient.words if c.gradient else text.DASH,
-        "remarks": lambda c: c.reason or "",
-    }
-    return f"# New against old\n\n{summary(comparisons)}\n\n{text.items_table(comparisons, columns)}\n"
+    return f"# New against old\n\n{summary(comparisons)}\n\n{text.frame_table(comparisons, _COLUMNS)}\n"
 
 
-def summary(comparisons: Iterable[Comparison]) -> str:
+def summary(comparisons: pd.DataFrame) -> str:
     """How many cases got each verdict, and what a verdict takes."""
-    counts = Counter(comparison.verdict for comparison in comparisons)
-    numbers = (
-        ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]) or "nothing to compare"
-    )
+    counts = comparisons["verdict"].value_counts(sort=False)
+    numbers = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "nothing to compare"
     return (
         f"{numbers}. Slower or faster: the medians differ by more than {MINIMUM_EFFECT:.0%} and a Mann-Whitney test "
         f"tells the samples apart (level {LEVEL:.0%} for a case); where the spread is above {NOISY_SPREAD:.0%}, the "
@@ -190,98 +148,82 @@ def summary(comparisons: Iterable[Comparison]) -> str:
     )
 
 
-_Key = tuple[_Case, _Place]
+def _pooled(records: Iterable[Record]) -> pd.DataFrame:
+    """One row per case and place: the newest record of each round, their samples, the first failure, a note."""
+    held = frame(records)
+    held["accelerator"] = held["accelerator"].mask(held["device"] == "cpu", "none")
+    for name in ("processor", "cores", "accelerator"):
+        held[name] = held[name].astype(object).replace("", pd.NA).fillna(_UNKNOWN)
+    key = [*_CASE, *_PLACE]
+    newest = held.drop_duplicates([*key, "round"], keep="last").sort_values("round", kind="stable")
+    repeats = held.groupby(key).size() - newest.groupby(key).size()
+    failed = newest[newest["outcome"] != "ok"].drop_duplicates(key).set_index(key)
+    samples = newest.groupby(key)[[f"{quantity}_samples_s" for quantity in QUANTITIES]].agg(_joined)
+    made = samples.assign(case_id=newest.groupby(key)["case_id"].last(), repeats=repeats)
+    return made.join(failed[["outcome", "reason"]]).reset_index()
 
 
-def _cases(records: Iterable[Record]) -> dict[_Key, _Pooled]:
-    groups: dict[_Key, list[Record]] = defaultdict(list)
-    for record in sorted(records, key=lambda record: record.timestamp):
-        groups[_key(record)].append(record)
-    return {key: _pool(group) for key, group in groups.items()}
+def _joined(samples: pd.Series) -> tuple[float, ...]:
+    return tuple(chain.from_iterable(samples.dropna()))
 
 
-def _key(record: Record) -> _Key:
-    options = ", ".join(f"{name}={value:g}" for name, value in sorted(record.options.items()))
-    accelerator = record.device_name or _first_accelerator(record) if record.device != "cpu" else "none"
-    processor, cores = (str(record.environment.get(name) or _UNKNOWN) for name in ("processor", "cores"))
-    return (
-        _Case(record.implementation, record.problem, record.scenario, record.n, options),
-        _Place(processor, cores, accelerator, record.device, record.dtype, record.threads),
-    )
+def _judged(pair: dict[Any, Any]) -> dict[str, Any]:
+    """The comparison of one case at one place."""
+    notes = [f"{note} ({name})" for name in ("old", "new") if (note := _repeats(pair[f"repeats_{name}"]))]
+    verdict, reasons, changes = _verdict(pair)
+    return {"case_id": pair["case_id_new"], "verdict": verdict, "reason": "; ".join([*reasons, *notes]), **changes}
 
 
-def _first_accelerator(record: Record) -> str:
-    devices: list[dict[str, Any]] = record.environment.get("cuda_devices") or [{}]
-    return str(devices[0].get("name") or _UNKNOWN)
-
-
-def _pool(records: Sequence[Record]) -> _Pooled:
-    newest = {record.round: record for record in records}
-    repeats = len(records) - len(newest)
-    note = (
-        f"{repeats} duplicate{'s' if repeats > 1 else ''} left out, the newest of each round counts"
-        if repeats
-        else None
-    )
-    return _Pooled([newest[number] for number in sorted(newest)], note)
-
-
-def _compared(old: _Pooled, new: _Pooled, place: _Place) -> Comparison:
-    notes = [f"{note} ({name})" for name, note in (("old", old.note), ("new", new.note)) if note]
-    verdict, reason, changes = _judged(old, new, place)
-    return Comparison(case_id=new.case_id, verdict=verdict, reason="; ".join([*reason, *notes]) or None, **changes)
-
-
-def _judged(old: _Pooled, new: _Pooled, place: _Place) -> tuple[Verdict, list[str], dict[str, Change]]:
-    unknown = [name for name, value in place._asdict().items() if value == _UNKNOWN]
+def _verdict(pair: dict[Any, Any]) -> tuple[Verdict, list[str], dict[str, Change]]:
+    unknown = [name for name in _PLACE if pair[name] == _UNKNOWN]
     if unknown:
         return "unknown", [f"{', '.join(unknown)} not recorded"], {}
-    if old.failure or new.failure:
-        return (*_outcomes(old.failure, new.failure), {})
-    sides = (("old", old), ("new", new))
+    before, after = ("ok" if pd.isna(pair[f"outcome_{name}"]) else pair[f"outcome_{name}"] for name in ("old", "new"))
+    if (before, after) != ("ok", "ok"):
+        words = f"{before} → {after}" + (
+            "" if pd.isna(pair["reason_new"]) else f": {text.one_line(pair['reason_new'])}"
+        )
+        if "ok" in (before, after):
+            return "broken" if before == "ok" else "mended", [words], {}
+        return "unknown", [f"no timings: {words}"], {}
+    samples = {quantity: [pair[f"{quantity}_samples_s_{name}"] for name in ("old", "new")] for quantity in QUANTITIES}
     missing = [
-        f"no {q} samples in {name}" for q in ("forward", "gradient") for name, side in sides if not side.samples(q)
+        f"no {quantity} samples in {name}"
+        for quantity, sides in samples.items()
+        for name, side in zip(("old", "new"), sides, strict=True)
+        if not side
     ]
     if missing:
         return "unknown", missing, {}
-    changes = {q: change(old.samples(q), new.samples(q)) for q in ("forward", "gradient")}
+    changes = {quantity: change(*sides) for quantity, sides in samples.items()}
     return min((c.verdict for c in changes.values()), key=VERDICTS.index), [], changes
 
 
-def _outcomes(old: Record | None, new: Record | None) -> tuple[Verdict, list[str]]:
-    """The verdict where at least one side failed."""
-    before, after = (record.outcome if record else "ok" for record in (old, new))
-    words = f"{before} → {after}" + (f": {text.one_line(new.reason)}" if new and new.reason else "")
-    if old is None:
-        return "broken", [words]
-    if new is None:
-        return "mended", [words]
-    return "unknown", [f"no timings: {words}"]
+def _repeats(count: int) -> str:
+    return f"{count} duplicate{'s' * (count > 1)} left out, the newest of each round counts" if count else ""
 
 
-def _unmatched(old: dict[_Key, _Pooled], new: dict[_Key, _Pooled]) -> list[Comparison]:
+def _unmatched(old: pd.DataFrame, new: pd.DataFrame) -> list[dict[str, Any]]:
     """Cases without an exact partner: beside the one that resembles them most, or alone."""
+    pairs = new.reset_index().merge(old.reset_index(), on=_CASE, suffixes=("", "_there"))
+    differing = pd.DataFrame({name: pairs[name] != pairs[f"{name}_there"] for name in _PLACE}, index=pairs.index)
     found = []
-    left = dict(old)
-    for (case, place), pooled in new.items():
-        partners = [key for key in left if key[0] == case]
-        if not partners:
-            found.append(Comparison(case_id=pooled.case_id, verdict="only in new", reason=pooled.note))
-            continue
-        partner = min(partners, key=lambda key: len(_differing(key[1], place)))
-        left.pop(partner)
-        found.append(_not_comparable(pooled, partner[1], place))
-    alone = [Comparison(case_id=pooled.case_id, verdict="only in old", reason=pooled.note) for pooled in left.values()]
-    return found + alone
+    taken: dict[str, set[int]] = {"index": set(), "index_there": set()}
+    for k in differing.sum(axis=1).sort_values(kind="stable").index:
+        pair = pairs.loc[k]
+        if not any(pair[side] in used for side, used in taken.items()):
+            found.append(_not_comparable(pair, [name for name in _PLACE if differing.loc[k, name]]))
+            for side, used in taken.items():
+                used.add(pair[side])
+    for name, cases, used in (("new", new, taken["index"]), ("old", old, taken["index_there"])):
+        for case in cases.drop(index=used).to_dict("records"):
+            note = _repeats(case[f"repeats_{name}"])
+            found.append({"case_id": case[f"case_id_{name}"], "verdict": f"only in {name}", "reason": note})
+    return found
 
 
-def _not_comparable(pooled: _Pooled, old: _Place, new: _Place) -> Comparison:
-    differing = _differing(old, new)
-    words = ", ".join(f"{name} ({getattr(old, name)}, {getattr(new, name)})" for name in differing)
-    unknown = any(_UNKNOWN in (getattr(old, name), getattr(new, name)) for name in differing)
-    verdict: Verdict = "unknown" if unknown else "not comparable"
-    return Comparison(case_id=pooled.case_id, verdict=verdict, reason=f"{verdict}: {words}")
-
-
-def _differing(old: _Place, new: _Place) -> list[str]:
-    return [name for name in _Place._fields if getattr(old, name) != getattr(new, name)]
+def _not_comparable(pair: pd.Series, differing: Sequence[str]) -> dict[str, Any]:
+    sides = {name: (pair[f"{name}_there"], pair[name]) for name in differing}
+    verdict = "unknown" if any(_UNKNOWN in values for values in sides.values()) else "not comparable"
+    words = ", ".join(f"{name} ({old}, {new})" for name, (old, new) in sides.items())
+    return {"case_id": pair["case_id_new"], "verdict": verdict, "reason": f"{verdict}: {words}"}

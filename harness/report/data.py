@@ -1,178 +1,141 @@
-"""Records of any number of machines as what the tables and figures show: one entry per machine and case."""
+"""Records of any number of machines as frames: what the tables, the figures and `harness.load_results` show."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pandas as pd
 
+from harness.contract import output
+from harness.contract.names import number_name
 from harness.contract.records import Record
 from harness.contract.samples import NOISY_SPREAD, Samples
 
 
-class Unit(NamedTuple):
+class Computer(NamedTuple):
     """What computed: a machine's processor or its accelerator; fields as in `Setting`."""
 
     machine: str
-    unit: str
+    hardware: str
     device: str
 
 
 class Setting(NamedTuple):
-    """What entries must have in common to stand in one table.
+    """What cases must have in common to stand in one table.
 
     Attributes:
         machine: processor and number of cores.
-        unit: what computed: the processor ("CPU") or the accelerator's name.
+        hardware: what computed: the processor ("CPU") or the accelerator's name.
         device: cpu or cuda.
         dtype, threads, scenario: of the case.
     """
 
     machine: str
-    unit: str
+    hardware: str
     device: str
     dtype: str
     threads: int
     scenario: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One case on one machine: the newest run's record, its samples pooled over that run's rounds.
+SETTING = list(Setting._fields)
+CASE = [*SETTING, "n", "implementation", "options"]
+"""What tells one case on one machine from another."""
+_ORDER = ["machine", "device", "hardware", "scenario", "dtype", "threads", "n", "implementation", "variant"]
 
-    Attributes:
-        record: without timings unless every round ended ok.
-        setting: the table it belongs to.
-        title: the row's name for readers.
-        best_gradient_s: median gradient of the fastest row of the same setting and N.
-    """
-
-    record: Record
-    setting: Setting
-    title: str
-    best_gradient_s: float | None = None
-
-    @property
-    def implementation(self) -> str:
-        """Name of the row."""
-        return self.record.implementation
-
-    @property
-    def n(self) -> int:
-        """Particles."""
-        return self.record.n
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was found right, in every round."""
-        return self.record.outcome == "ok"
-
-    @property
-    def timed(self) -> bool:
-        """Whether it has samples: a mere check has none."""
-        return self.record.gradient_s is not None
-
-    @property
-    def variant(self) -> str:
-        """Options that differ from the row's defaults, as text; empty for the row itself."""
-        defaults = self.record.description.options if self.record.description else {}
-        changed = {k: v for k, v in sorted(self.record.options.items()) if defaults.get(k) != v}
-        return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in changed.items())
-
-    @property
-    def label(self) -> str:
-        """Title and variant."""
-        return f"{self.title}, {self.variant}" if self.variant else self.title
-
-    @property
-    def multithreaded(self) -> bool:
-        """Whether the row can use more than one core; taken as so where it does not say."""
-        return self.record.description is None or self.record.description.multithreaded
-
-    @property
-    def compile_s(self) -> float | None:
-        """Seconds to compile the forward pass and the gradient."""
-        return total(self.record.compile_forward_s, self.record.compile_gradient_s)
-
-    @property
-    def gradient_over_forward(self) -> float | None:
-        """Median gradient over median forward pass."""
-        return ratio(self.record.gradient_s, self.record.forward_s)
-
-    @property
-    def padding(self) -> float | None:
-        """Slots the kernel is evaluated on per true pair."""
-        return ratio(self.record.pair_slots, self.record.true_pairs)
-
-    @property
-    def x_of_best(self) -> float | None:
-        """Median gradient over that of the best row."""
-        return ratio(self.record.gradient_s, self.best_gradient_s)
-
-    @property
-    def seconds_per_particle(self) -> float | None:
-        """Median gradient per particle."""
-        return ratio(self.record.gradient_s, self.n)
-
-    @property
-    def seconds_per_pair(self) -> float | None:
-        """Median gradient per true pair."""
-        return ratio(self.record.gradient_s, self.record.true_pairs)
-
-    @property
-    def peak_bytes(self) -> int | None:
-        """Peak memory where the row computes; on an accelerator the framework's figure, else the driver's."""
-        if self.setting.device == "cpu":
-            return self.record.peak_host_bytes
-        return self.record.peak_device_bytes or self.record.driver_device_bytes
-
-    @property
-    def spread(self) -> float | None:
-        """Interquartile range over median, the larger of forward and gradient."""
-        r = self.record
-        shares = (ratio(r.forward_iqr_s, r.forward_s), ratio(r.gradient_iqr_s, r.gradient_s))
-        return max((share for share in shares if share is not None), default=None)
+_STRING = pd.StringDtype("python")  # the same with pyarrow and without
+_DTYPES = {str: _STRING, int: "Int64", float: "float64", bool: "boolean"}
+_SAMPLES = ("forward_samples_s", "gradient_samples_s")
+_FROM_RECORD: dict[str, Any] = {"outcome": _STRING} | {
+    field.name: dtype
+    for field in msgspec.structs.fields(Record)
+    for plain, dtype in _DTYPES.items()
+    if field.type in (plain, plain | None)
+}
+_FROM_ELSEWHERE: dict[str, Any] = {
+    **dict.fromkeys(("title", "neighbours", "adjoint", "slots_are"), _STRING),
+    **dict.fromkeys(("options", "effective_options", "variant"), _STRING),
+    **dict.fromkeys(("machine", "hardware", "processor", "os", "python", "packages", "commit"), _STRING),
+    **dict.fromkeys(("accelerator", "accelerators"), _STRING),
+    **dict.fromkeys(("cores", "memory_bytes"), "Int64"),
+    **dict.fromkeys(("multithreaded", "dirty", "is_expected"), "boolean"),
+    **dict.fromkeys(_SAMPLES, "object"),
+}
 
 
-def entries(records: Iterable[Record]) -> list[Entry]:
-    """One entry per machine and case, in a fixed order: by machine, setting, N, row.
-
-    Of several records of a round the newest counts; of a case's rounds those made by the code of the newest are pooled,
-    and one that failed stands for all.
-    """
-    rounds: dict[tuple[str, str, str], dict[int, Record]] = defaultdict(dict)
-    titles = {}
-    for record in sorted(records, key=lambda record: record.timestamp):
-        newest = rounds[machine(record), unit(record), record.case_id]
-        newest.pop(record.round, None)  # so that the newest comes last
-        newest[record.round] = record
-        if record.description is not None:
-            titles[record.implementation] = record.description.title
-    groups = [list(newest.values()) for newest in rounds.values()]
-    merged = [_pooled([r for r in group if r.code_hash == group[-1].code_hash]) for group in groups]
-    return _with_best([_entry(record, titles.get(record.implementation)) for record in merged])
+def frame(records: Iterable[Record]) -> pd.DataFrame:
+    """One row per record, oldest first: its plain fields, its description, its machine, and its samples as lists."""
+    dtypes = _FROM_RECORD | _FROM_ELSEWHERE
+    made = pd.DataFrame([_flat(record) for record in records], columns=list(dtypes), dtype="object")
+    return made.astype(dtypes).sort_values("timestamp", kind="stable", ignore_index=True)
 
 
-def machine(record: Record) -> str:
-    """Processor and cores, as in headings."""
-    return machine_of(record.environment)
+def cases(records: Iterable[Record]) -> pd.DataFrame:
+    """One row per machine and case, as `harness.load_results` describes it."""
+    every = frame(records)
+    every["title"] = every.groupby("implementation")["title"].transform("last").fillna(every["implementation"])
+    newest = every.drop_duplicates([*CASE, "round"], keep="last")
+    newest = newest[newest["code_hash"] == newest.groupby(CASE)["code_hash"].transform("last")]
+    failed = newest["outcome"] != "ok"
+    # of the rounds the last stands for the case, or the last that failed
+    made = newest.assign(failed=failed).sort_values("failed", kind="stable").drop_duplicates(CASE, keep="last")
+    made = _pooled(made.set_index(CASE), newest).reset_index()
+    return made.assign(**_DERIVED).sort_values(_ORDER, key=_rank, ignore_index=True)
+
+
+def by_setting(cases: pd.DataFrame) -> Iterator[tuple[Setting, pd.DataFrame]]:
+    """The cases of each setting, the study's own setting first: float64, published, every core."""
+    for key, group in cases.groupby(SETTING, sort=False):
+        yield Setting(*key), group
+
+
+def setting_of(cases: pd.DataFrame) -> Setting:
+    """The setting of cases that share one."""
+    return Setting(*cases[SETTING].iloc[0])
+
+
+def where(cases: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Cases whose columns have these values."""
+    return cases[pd.DataFrame({name: cases[name] == value for name, value in values.items()}).all(axis=1)]
+
+
+def select(cases: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """The same without variants, unless one is asked for."""
+    return where(cases, **{"variant": "", **values})
+
+
+def fastest_first(cases: pd.DataFrame) -> pd.DataFrame:
+    """By gradient; what has none last."""
+    return cases.sort_values(["gradient_s", "label"])
+
+
+def beside(left: pd.DataFrame, right: pd.DataFrame, on: str = "implementation") -> pd.DataFrame:
+    """Cases of the left with those of the right that share a value; the right's columns end in `_other`."""
+    return left.merge(right, on=on, suffixes=("", "_other"))
+
+
+def main_settings(cases: pd.DataFrame) -> list[Setting]:
+    """The study's setting on each machine and its hardware: float64, published, as many threads as were used there."""
+    found = cases[(cases["dtype"] == "float64") & (cases["scenario"] == "published")]
+    first = found.drop_duplicates(["machine", "hardware"])[SETTING]
+    return [Setting(*row) for row in first.itertuples(index=False)]
+
+
+def plotted_settings(cases: pd.DataFrame) -> list[Setting]:
+    """Those of the main settings where anything was timed: each has its figures."""
+    return [s for s in main_settings(cases) if select(cases, **s._asdict())["timed"].any()]
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:
-    """Processor and cores of what `harness.run.machine.environment` recorded."""
+    """Processor and cores of a recorded environment, as in headings."""
     cores = environment.get("cores")
     processor = str(environment.get("processor") or "unknown processor")
     return f"{processor}, {cores} {'core' if cores == 1 else 'cores'}" if cores else processor
-
-
-def unit(record: Record) -> str:
-    """What a case was to run on: CPU, or the accelerator's name."""
-    if record.device == "cpu":
-        return "CPU"
-    return record.device_name or accelerator(record.environment) or record.device
 
 
 def accelerator(environment: Mapping[str, Any]) -> str | None:
@@ -181,106 +144,117 @@ def accelerator(environment: Mapping[str, Any]) -> str | None:
     return devices[0].get("name")
 
 
-def ratio(numerator: float | None, denominator: float | None) -> float | None:
-    """Quotient; None where either is missing or there is nothing to divide by."""
-    return numerator / denominator if numerator is not None and denominator else None
+def over(numerator: pd.Series, denominator: pd.Series) -> pd.Series:
+    """Quotient; NaN where either is missing or there is nothing to divide by."""
+    below = denominator.astype("float64")
+    return numerator.astype("float64") / below.where(below > 0.0)
 
 
-def total(*values: float | None) -> float | None:
-    """Sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def compile_s(records: pd.DataFrame) -> pd.Series:
+    """Seconds to compile the forward pass and the gradient; of one where the other is missing."""
+    return records[["compile_forward_s", "compile_gradient_s"]].sum(axis=1, min_count=1)
 
 
-def pick(items: Iterable[Entry], **where: object) -> list[Entry]:
-    """Entries whose setting, row, n or variant have these values; without variants unless one is asked for."""
-    where.setdefault("variant", "")
-    return [item for item in items if all(_field(item, name) == value for name, value in where.items())]
+def export(cases: pd.DataFrame, path: Path) -> None:
+    """Write cases to a file in the form that its suffix names.
+
+    Raises:
+        ValueError: another suffix, or a package that the form needs is missing.
+        OSError: the file cannot be written.
+    """
+    if path.suffix not in EXPORTS:
+        raise ValueError(f"{path.name!r} names no form to export to; end it in {', '.join(EXPORTS)}")
+    output.write(path, EXPORTS[path.suffix](cases))
 
 
-def by_setting(items: Iterable[Entry]) -> dict[Setting, list[Entry]]:
-    """Entries of each setting, the study's own setting first: float64, published, every core."""
-    groups: dict[Setting, list[Entry]] = defaultdict(list)
-    for item in items:
-        groups[item.setting].append(item)
-    return dict(sorted(groups.items(), key=lambda group: _order(group[0])))
+def _csv(cases: pd.DataFrame) -> bytes:
+    return cases.to_csv(index=False, lineterminator="\n").encode()
 
 
-def by_n(items: Iterable[Entry]) -> dict[int, list[Entry]]:
-    """Entries of each N, ascending."""
-    groups: dict[int, list[Entry]] = defaultdict(list)
-    for item in items:
-        groups[item.n].append(item)
-    return dict(sorted(groups.items()))
+def _json(cases: pd.DataFrame) -> bytes:
+    """One object per case; not with pandas, which cuts numbers to 15 decimals."""
+    return msgspec.json.encode(cases.astype(object).where(cases.notna(), None).to_dict("records")) + b"\n"
 
 
-def fastest_first(items: Iterable[Entry]) -> list[Entry]:
-    """By gradient; what has none last."""
-    return sorted(items, key=lambda item: (item.record.gradient_s is None, item.record.gradient_s or 0.0, item.label))
+def _parquet(cases: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        cases.to_parquet(buffer, index=False, engine="pyarrow")
+    except ImportError as error:
+        raise ValueError(
+            "parquet needs pyarrow: pip install 'pairgrad[parquet]', or export to .csv or .json"
+        ) from error
+    return buffer.getvalue()
 
 
-def main_settings(items: Iterable[Entry]) -> list[Setting]:
-    """The study's setting on each machine and unit: float64, published, as many threads as were used there."""
-    first: dict[tuple[str, str], Setting] = {}
-    for setting in by_setting(items):
-        if (setting.dtype, setting.scenario) == ("float64", "published"):
-            first.setdefault((setting.machine, setting.unit), setting)
-    return list(first.values())
+EXPORTS: Mapping[str, Callable[[pd.DataFrame], bytes]] = {".csv": _csv, ".parquet": _parquet, ".json": _json}
+"""Suffix -> what writes it."""
 
 
-def plotted_settings(items: Sequence[Entry]) -> list[Setting]:
-    """Those of the main settings where anything was timed: each has its figures."""
-    return [setting for setting in main_settings(items) if any(e.timed for e in pick(items, **setting._asdict()))]
+def _flat(record: Record) -> dict[str, Any]:
+    described, environment = record.description, record.environment
+    defaults = described.options if described else {}
+    name = None if record.device == "cpu" else record.device_name or accelerator(environment)
+    found = {name: getattr(record, name) for name in (*_FROM_RECORD, *_SAMPLES)}
+    found |= {name: environment.get(name) for name in ("processor", "cores", "memory_bytes", "os", "python", "commit")}
+    if described:
+        found |= {name: getattr(described, name) for name in ("title", "neighbours", "adjoint")}
+    return found | {
+        "slots_are": described.pair_slots if described else None,
+        "multithreaded": described is None or described.multithreaded,
+        "options": ", ".join(f"{name}={number_name(value)}" for name, value in sorted(record.options.items())),
+        "effective_options": _option_words({**defaults, **record.options}),
+        "variant": _option_words({k: v for k, v in record.options.items() if defaults.get(k) != v}),
+        "machine": machine_of(environment),
+        "hardware": "CPU" if record.device == "cpu" else name or record.device,
+        "accelerator": name,
+        "accelerators": ", ".join(str(each.get("name")) for each in environment.get("cuda_devices") or ()) or None,
+        "packages": ", ".join(f"{k} {v}" for k, v in sorted((environment.get("packages") or {}).items())) or None,
+        "dirty": bool(environment.get("dirty")),
+        "is_expected": record.is_expected,
+    }
 
 
-def _order(setting: Setting) -> tuple[object, ...]:
-    return (
-        setting.machine,
-        setting.device,
-        setting.unit,
-        setting.scenario != "published",
-        setting.scenario,
-        setting.dtype != "float64",
-        setting.dtype,
-        -setting.threads,
-    )
+def _option_words(options: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {number_name(value)}" for name, value in sorted(options.items()))
 
 
-def _field(item: Entry, name: str) -> object:
-    return getattr(item.setting, name) if name in Setting._fields else getattr(item, name)
-
-
-def _pooled(rounds: Sequence[Record]) -> Record:
-    """The last record with the samples of all rounds; a failed round instead, where there is one."""
-    failed = [record for record in rounds if record.outcome != "ok"]
-    if failed:
-        return msgspec.structs.replace(failed[-1], **dict.fromkeys(_TIMINGS))
-    changes: dict[str, object] = {}
-    spreads = []
+def _pooled(made: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Cases, indexed by `CASE`, with the statistics of all their rounds' samples; without any where a round failed."""
     for name in ("forward", "gradient"):
-        pooled = Samples([s for record in rounds for s in getattr(record, f"{name}_samples_s") or ()])
-        if pooled.seconds:
-            changes |= {f"{name}_samples_s": pooled.seconds, f"{name}_s": pooled.median, f"{name}_iqr_s": pooled.iqr}
-            spreads.append(pooled.spread)
-    if spreads:
-        changes["noisy"] = max(spreads) > NOISY_SPREAD
-    return msgspec.structs.replace(rounds[-1], **changes)
+        lists = rounds.set_index(CASE)[f"{name}_samples_s"].loc[lambda held: held.str.len() > 0]
+        pooled = lists.groupby(level=CASE).agg(lambda some: Samples(list(chain.from_iterable(some))))
+        samples = pooled.reindex(made.index[~made["failed"]]).dropna()
+        made[f"{name}_samples"] = samples.map(lambda each: len(each.seconds)).reindex(made.index).astype("Int64")
+        for column, statistic in ((f"{name}_s", "median"), (f"{name}_iqr_s", "iqr")):
+            values = samples.map(lambda each, statistic=statistic: getattr(each, statistic)).astype("float64")
+            made[column] = values.reindex(made.index).fillna(made[column]).mask(made["failed"])
+    return made.drop(columns=[*_SAMPLES, "failed", "round"])
 
 
-_TIMINGS = tuple(f"{name}_{kind}" for name in ("forward", "gradient") for kind in ("s", "iqr_s", "samples_s"))
+_DERIVED: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "ok": lambda f: (f["outcome"] == "ok").astype("boolean"),
+    "timed": lambda f: f["gradient_s"].notna().astype("boolean"),
+    "label": lambda f: f["title"] + (", " + f["variant"]).where(f["variant"] != "", ""),
+    "compile_s": compile_s,
+    "gradient_over_forward": lambda f: over(f["gradient_s"], f["forward_s"]),
+    "slots_per_pair": lambda f: over(f["pair_slots"], f["true_pairs"]),
+    "slots_per_particle": lambda f: over(f["pair_slots"], f["n"]),
+    "gradient_s_per_particle": lambda f: over(f["gradient_s"], f["n"]),
+    "gradient_s_per_pair": lambda f: over(f["gradient_s"], f["true_pairs"]),
+    "gradient_s_per_slot": lambda f: over(f["gradient_s"], f["pair_slots"]),
+    "x_of_best": lambda f: over(f["gradient_s"], f.groupby([*SETTING, "n"])["gradient_s"].transform("min")),
+    "peak_bytes": lambda f: f["peak_host_bytes"].where(
+        f["device"] == "cpu", f["peak_device_bytes"].replace(0, pd.NA).fillna(f["driver_device_bytes"])
+    ),
+    "spread": lambda f: pd.DataFrame(
+        {name: over(f[f"{name}_iqr_s"], f[f"{name}_s"]) for name in ("forward", "gradient")}
+    ).max(axis=1),
+    "noisy": lambda f: f["noisy"].mask(f["gradient_samples"].notna(), f["spread"] > NOISY_SPREAD),
+}
 
 
-def _entry(record: Record, title: str | None) -> Entry:
-    setting = Setting(machine(record), unit(record), record.device, record.dtype, record.threads, record.scenario)
-    return Entry(record=record, setting=setting, title=title or record.implementation)
-
-
-def _with_best(items: Iterable[Entry]) -> list[Entry]:
-    groups: dict[tuple[Setting, int], list[Entry]] = defaultdict(list)
-    for item in items:
-        groups[item.setting, item.n].append(item)
-    found = []
-    for group in groups.values():
-        best = min((e.record.gradient_s for e in group if e.record.gradient_s is not None), default=None)
-        found += [replace(e, best_gradient_s=best) for e in group]
-    return sorted(found, key=lambda e: (_order(e.setting), e.n, e.implementation, e.variant))
+def _rank(column: pd.Series) -> pd.Series:
+    """What a column is sorted by: published and float64 before all others, many threads before few."""
+    first = {"scenario": "published", "dtype": "float64"}.get(str(column.name))
+    return -column if column.name == "threads" else column.mask(column == first, "") if first else column

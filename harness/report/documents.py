@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from harness.contract.records import Record
+import jinja2
+import pandas as pd
+
+from harness.contract.names import file_name
 from harness.report import tables, text
-from harness.report.data import Entry, Setting, Unit, by_n, by_setting, main_settings, pick
+from harness.report.data import Computer, Setting, by_setting, main_settings, select, where
 from harness.report.published import AGREEMENT_N, published
+from harness.report.text import Markdown
 
 FIGURES = {
     "time": "Forward pass and gradient against N",
@@ -18,52 +22,39 @@ FIGURES = {
     "slots": "Slots per true pair against N",
 }
 
-_INTRODUCTION = (
-    "Every gradient here was checked against the closed form before it was timed. Times are medians of single calls, "
-    "each from positions on the device to a finished result, the rebuild of cells or neighbour list included; `spread` "
-    "is the interquartile range over the median, the larger of forward and gradient, and a row above 10 % is marked "
-    "noisy. `x of best row` is the gradient over the fastest gradient in the same table. `pair slots` counts the slots "
-    "the kernel W is evaluated on in one forward pass, masked or not; `true pairs` counts ordered pairs within the "
-    "support radius. `compile` is forward and gradient together, from cold caches. `peak memory` is what a case added "
-    "to its process, or to the accelerator. A dash is what was not measured.",
-    "Lines in italics are the study's own figures, printed for its own machine ({machine}; {conditions}): they stand "
-    "beside ours for reading, not for ratios.",
-    "[Findings](findings.md), the [page](index.html) with every record, the [segment operations](segments.md) timed by "
-    "themselves, and in `data/` what the figures show.",
-)
+
+def render(template: str, **values: object) -> Markdown:
+    """A markdown document from its template; what is put in is text unless it is markdown already."""
+    return Markdown(_TEMPLATES.get_template(template).render(values))
 
 
-def slug(where: Setting | Unit) -> str:
-    """Machine and unit as part of a file name."""
-    words = f"{where.machine} {'' if where.device == 'cpu' else where.unit}"
-    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)", "", words.lower())).strip("-")
+def report(records: pd.DataFrame, cases: pd.DataFrame) -> str:
+    """The index: machines, rows, then each computer's figures and tables.
+
+    Args:
+        records: a frame of all records.
+        cases: made from them.
+    """
+    computers = [(s, where(cases, machine=s.machine, hardware=s.hardware)) for s in main_settings(cases)]
+    measured = set(cases.loc[cases["timed"], "device"])
+    return render(
+        "report.md",
+        study=published(),
+        records=records,
+        cases=cases,
+        computers=[(s, c) for s, c in computers if c["timed"].any() or (c["outcome"] != "unavailable").any()],
+        unmeasured=[device for device in ("cpu", "cuda") if device not in measured],
+    )
 
 
-def report(records: Sequence[Record], entries: Sequence[Entry]) -> str:
-    """The index: machines, rows, then each machine's and unit's figures and tables."""
-    study = {"machine": published().machine, "conditions": published().conditions}
-    parts = [
-        "# Results",
-        *(paragraph.format(**study) for paragraph in _INTRODUCTION),
-        "## Machines",
-        tables.machines(records),
-        "## Rows",
-        tables.implementations(entries),
-    ]
-    for setting in main_settings(entries):
-        here = [e for e in entries if (e.setting.machine, e.setting.unit) == (setting.machine, setting.unit)]
-        if any(e.timed or e.record.outcome != "unavailable" for e in here):
-            parts += _unit(setting, here)
-    measured = {e.setting.device for e in entries if e.timed}
-    for device in ("cpu", "cuda"):
-        if device not in measured:
-            parts += [f"## {device}: not measured", "The study's own figures:", tables.study_only(device)]
-    return "\n\n".join(parts) + "\n"
+def computer_name(computer: Setting | Computer) -> str:
+    """A file name's part for a computer, of its own for each."""
+    return file_name(heading(computer))
 
 
-def heading(where: Setting | Unit) -> str:
-    """Machine and unit for readers."""
-    return where.machine if where.device == "cpu" else f"{where.unit} ({where.machine})"
+def heading(computer: Setting | Computer) -> str:
+    """A computer for readers."""
+    return computer.machine if computer.device == "cpu" else f"{computer.hardware} ({computer.machine})"
 
 
 def describe(setting: Setting) -> str:
@@ -72,37 +63,40 @@ def describe(setting: Setting) -> str:
     return f"{setting.scenario} input, {setting.dtype}" + (f", {threads}" if setting.device == "cpu" else "")
 
 
-def provenance(setting: Setting, entries: Iterable[Entry]) -> str:
-    """Machine, setting, dates and commits of some entries, for the line under a table."""
-    found = [e.record for e in entries]
-    where = f"{heading(setting)}; {describe(setting)}"
-    return f"{where}; measured {tables.dates(found)}; commit {tables.commits(found)}"
+def provenance(setting: Setting, cases: pd.DataFrame) -> str:
+    """Machine, setting, dates and commits of some cases, for the line under a table."""
+    made = f"measured {tables.dates(cases)}; commit {tables.commits(cases)}"
+    return f"{heading(setting)}; {describe(setting)}; {made}"
 
 
-def readme_blocks(entries: Sequence[Entry], folder: PurePosixPath) -> dict[str, str]:
+def readme_blocks(cases: pd.DataFrame, folder: PurePosixPath) -> dict[str, str]:
     """What a README shows: the agreement, the largest timing table and the time figure of the first machine's CPU.
 
     Args:
-        entries: made from all records.
+        cases: made from all records.
         folder: of the reports, relative to the README.
 
     Returns:
         Markdown by block name; every block a dash where nothing was measured yet.
     """
-    setting = next((s for s in main_settings(entries) if s.device == "cpu"), None)
-    sizes = by_n(e for e in pick(entries, **setting._asdict()) if e.timed) if setting else {}
-    if setting is None or not sizes:
+    setting = next((s for s in main_settings(cases) if s.device == "cpu"), None)
+    here = select(cases, **setting._asdict()) if setting else cases[:0]
+    if setting is None or not here["timed"].any():
         return dict.fromkeys(("agreement", "timing", "figure"), text.DASH)
-    largest = max(sizes)
-    everything = by_n(pick(entries, **setting._asdict()))
-    source = f"*{provenance(setting, everything[largest])}.*"
-    image = folder / "figures" / f"time-{slug(setting)}.svg"
-    checked = everything.get(AGREEMENT_N, [])
+    largest = here.loc[here["timed"], "n"].max()
+    checked, timed = where(here, n=AGREEMENT_N), where(here, n=largest)
+    timing = tables.timing(timed, tables.SHORT_TIMING_COLUMNS)
     return {
-        "agreement": tables.agreement(checked) if checked else text.DASH,
-        "timing": f"N = {largest:,}\n\n{tables.timing(everything[largest], tables.SHORT_TIMING_COLUMNS)}\n\n{source}",
-        "figure": f"![{FIGURES['time']}, {heading(setting)}]({image})",
+        "agreement": text.DASH if checked.empty else tables.agreement(checked),
+        "timing": f"N = {largest:,}\n\n{timing}\n\n*{text.markdown(provenance(setting, timed))}.*",
+        "figure": figure_link("time", setting, folder / "figures"),
     }
+
+
+def figure_link(kind: str, setting: Setting, folder: PurePosixPath | str) -> Markdown:
+    """The image of a figure in a folder."""
+    words = text.markdown(f"{FIGURES[kind]}, {heading(setting)}")
+    return Markdown(f"![{words}]({folder}/{kind}-{computer_name(setting)}.svg)")
 
 
 MARKER = "<!-- pairgrad:"
@@ -133,36 +127,36 @@ def refresh_marked(page: str, blocks: Mapping[str, str]) -> str:
     return refreshed
 
 
-def _unit(setting: Setting, here: Sequence[Entry]) -> Iterator[str]:
-    """The section of one machine's CPU or accelerator."""
-    own = by_n(pick(here, **setting._asdict()))
-    yield f"## {heading(setting)}"
-    yield f"*Measured {tables.dates(e.record for e in here)}; commit {tables.commits(e.record for e in here)}.*"
-    for kind, caption in FIGURES.items() if any(e.timed for e in pick(here, **setting._asdict())) else ():
-        yield f"![{caption}, {heading(setting)}](figures/{kind}-{slug(setting)}.svg)"
-    yield "### Same gradient from all"
-    for n, entries in own.items():
-        yield from (f"#### N = {n:,}", tables.agreement(entries))
-    yield f"### Timings: {describe(setting)}"
-    for n, entries in own.items():
-        yield from (f"#### Timings, N = {n:,}", tables.timing(entries))
-    yield from _per_n("One thread and all of them", own, lambda n: tables.threads(here, setting, n))
-    table = tables.clustered(here, setting)
-    if table:
-        yield from (f"### Clustered input beside the published one, N = {tables.CLUSTERED_N:,}", table)
-    yield from _per_n("float32 beside float64", own, lambda n: tables.precision(here, setting, n))
-    yield from _per_n("Options changed", own, lambda n: tables.variants(here, setting, n))
-    for other, entries in by_setting(here).items():
-        if other != setting:
-            yield f"### Timings: {describe(other)}"
-            for n, group in by_n(pick(entries)).items():
-                yield from (f"#### {describe(other)}, N = {n:,}", tables.timing(group))
+def _comparisons(cases: pd.DataFrame, setting: Setting) -> dict[str, dict[int | None, Markdown | None]]:
+    """Tables of a setting beside another, by title and N; None for the N of the one that has its N in the title."""
+    sizes: Iterable[int] = select(cases, **setting._asdict())["n"].unique()
+    found: dict[str, dict[int | None, Markdown | None]] = {
+        "One thread and all of them": {n: tables.threads(cases, setting, n) for n in sizes},
+        f"Clustered input beside the published one, N = {tables.CLUSTERED_N:,}": {
+            None: tables.clustered(cases, setting)
+        },
+        "float32 beside float64": {n: tables.precision(cases, setting, n) for n in sizes},
+        "Options changed": {n: tables.variants(cases, setting, n) for n in sizes},
+    }
+    return {title: {n: table for n, table in made.items() if table} for title, made in found.items()}
 
 
-def _per_n(title: str, sizes: Iterable[int], table: Callable[[int], str | None]) -> Iterator[str]:
-    """A section with one table per N, where there is any."""
-    found = [(n, made) for n in sizes if (made := table(n))]
-    if found:
-        yield f"### {title}"
-        for n, made in found:
-            yield from (f"#### {title}, N = {n:,}", made)
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("harness.report"),
+    undefined=jinja2.StrictUndefined,
+    finalize=text.markdown,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.globals |= {
+    "tables": tables,
+    "figures": FIGURES,
+    "figure_link": figure_link,
+    "by_setting": by_setting,
+    "select": select,
+    "heading": heading,
+    "describe": describe,
+    "comparisons": _comparisons,
+    "count": text.count,
+}

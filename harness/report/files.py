@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
+
+import pandas as pd
 
 from harness.contract import output
 from harness.contract.extras import missing_module
 from harness.contract.records import Record
 from harness.report import documents, findings, segments
-from harness.report.data import Entry, entries, pick, plotted_settings
+from harness.report.data import cases as cases_of
+from harness.report.data import frame, plotted_settings, select
 from harness.report.segments import Run
 from harness.report.text import one_line
 
@@ -20,7 +21,7 @@ README = "README.md"
 GUIDE = "docs/segment_operations.md"
 REPORTS = "reports"
 _AS_BYTES = "surrogateescape"  # what is no UTF-8 in a page that is refreshed stays as it is
-_PLOTTED = (
+_PLOTTED = [
     "implementation",
     "title",
     "n",
@@ -32,15 +33,15 @@ _PLOTTED = (
     "peak_bytes",
     "pair_slots",
     "true_pairs",
-)
+]
 
 
 def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> str | None:
     """Write everything that follows from the records and from the runs of the segment operations' benchmark.
 
-    Into `out`: report.md (the index), findings.md, segments.md, figures/*.svg and .png, data/*.csv (what the figures
-    show) and index.html (the page). README.md and docs/segment_operations.md beside `out`, if that is called reports,
-    have their marked blocks refreshed.
+    Into `out`: report.md (the index), findings.md, segments.md, figures/*.svg, data/*.csv (what the figures show) and
+    index.html (the page). README.md and docs/segment_operations.md beside `out`, if that is called reports, have their
+    marked blocks refreshed.
 
     Returns:
         Why the page was not written, where a package that it needs is missing.
@@ -51,22 +52,19 @@ def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> str
     """
     from harness.report import figures, segments_figure
 
-    made = entries(records)
-    for path, content in _texts(records, made, out, runs).items():
+    held, cases = frame(records), cases_of(records)
+    for path, content in _texts(held, cases, out, runs).items():
         output.write(path, content.encode(errors=_AS_BYTES))
-    for setting in plotted_settings(made):
+    for setting in plotted_settings(cases):
         for kind in documents.FIGURES:
-            figure = figures.figure(kind, setting, made)
-            for path in _figure_paths(out, f"{kind}-{documents.slug(setting)}"):
-                figures.save(figure, path)
+            name = f"{kind}-{documents.computer_name(setting)}"
+            figures.save(figures.figure(kind, setting, cases), _figure_path(out, name))
     for run in runs:
-        figure = segments_figure.figure(run)
-        for path in _figure_paths(out, run.name):
-            figures.save(figure, path)
+        figures.save(segments_figure.figure(run), _figure_path(out, run.name))
     try:
         from harness.report import page
 
-        content = page.page(records, made)
+        content = page.page(held, cases)
     except ModuleNotFoundError as error:
         return missing_module(error)
     output.write(out / "index.html", content.encode())
@@ -79,28 +77,29 @@ def stale(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> lis
     Returns:
         One line per file: its path and the first line that differs.
     """
-    made = entries(records)
-    texts = _texts(records, made, out, runs)
+    cases = cases_of(records)
+    texts = _texts(frame(records), cases, out, runs)
     found = [f"{path}: {difference}" for path, content in texts.items() if (difference := _difference(path, content))]
-    names = [f"{kind}-{documents.slug(s)}" for s in plotted_settings(made) for kind in documents.FIGURES]
-    figures = [path for name in (*names, *(run.name for run in runs)) for path in _figure_paths(out, name)]
+    names = [f"{kind}-{documents.computer_name(s)}" for s in plotted_settings(cases) for kind in documents.FIGURES]
+    figures = [_figure_path(out, name) for name in (*names, *(run.name for run in runs))]
     found += [f"{path}: missing" for path in (*figures, out / "index.html") if not path.is_file()]
     held = sorted(path for folder in ("data", "figures") for path in (out / folder).glob("*"))
     return found + [f"{path}: left over, delete it" for path in held if path not in {*texts, *figures}]
 
 
-def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path, runs: Sequence[Run]) -> dict[Path, str]:
+def _texts(records: pd.DataFrame, cases: pd.DataFrame, out: Path, runs: Sequence[Run]) -> dict[Path, str]:
     """Every text file that `stale` compares, by path."""
     texts = {
-        out / "report.md": documents.report(records, made),
-        out / "findings.md": findings.markdown(made),
+        out / "report.md": documents.report(records, cases),
+        out / "findings.md": findings.markdown(cases),
         out / "segments.md": segments.page(runs),
     }
-    for setting in plotted_settings(made):
-        texts[out / "data" / f"{documents.slug(setting)}.csv"] = _csv(pick(made, **setting._asdict()))
+    for setting in plotted_settings(cases):
+        plotted = select(cases, **setting._asdict())[_PLOTTED]
+        texts[out / "data" / f"{documents.computer_name(setting)}.csv"] = plotted.to_csv(index=False)
     if out.name == REPORTS:  # reports made elsewhere leave the pages that show them alone
         shown = {
-            README: documents.readme_blocks(made, PurePosixPath(REPORTS)),
+            README: documents.readme_blocks(cases, PurePosixPath(REPORTS)),
             GUIDE: {"segments": segments.guide_block(runs)},
         }
         for name, blocks in shown.items():
@@ -108,20 +107,6 @@ def _texts(records: Sequence[Record], made: Sequence[Entry], out: Path, runs: Se
             if page.is_file() and documents.MARKER.encode() in (held := page.read_bytes()):
                 texts[page] = documents.refresh_marked(held.decode(errors=_AS_BYTES), blocks)
     return texts
-
-
-def _csv(plotted: Sequence[Entry]) -> str:
-    """Plotted data, one line per entry; what is missing is an empty field."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(_PLOTTED)
-    for entry in plotted:
-        writer.writerow([_field(entry, name) for name in _PLOTTED])
-    return buffer.getvalue()
-
-
-def _field(entry: Entry, name: str) -> object:
-    return getattr(entry, name) if hasattr(entry, name) else getattr(entry.record, name)
 
 
 def _difference(path: Path, content: str) -> str | None:
@@ -139,5 +124,5 @@ def _quoted(line: str | None) -> str:
     return "missing" if line is None else repr(one_line(line, 100))
 
 
-def _figure_paths(out: Path, name: str) -> list[Path]:
-    return [out / "figures" / f"{name}.{form}" for form in ("svg", "png")]
+def _figure_path(out: Path, name: str) -> Path:
+    return out / "figures" / f"{name}.svg"

@@ -5,25 +5,26 @@ Every number is computed from the records; where they do not say, it is "not mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable
+from typing import Any
 
-from harness.report import tables, text
+import pandas as pd
+
+from harness.report import documents, tables, text
 from harness.report.claims import (
     CELLS,
     CELLS_ADJOINT,
     ENZYME,
     MILLION,
-    NOT_MEASURED,
     REFUTED,
     SCALAR_ENZYME,
     Finding,
-    Here,
-    claims,
+    Scope,
+    findings,
 )
-from harness.report.data import Entry, Setting, fastest_first, main_settings, ratio
-from harness.report.documents import describe, heading
+from harness.report.data import Setting, beside, fastest_first, main_settings, over, where
 from harness.report.published import published
+from harness.report.text import Columns, Markdown
 
 GROWTH_FROM, GROWTH_TO, GROWTH_LIMIT = 10_000, MILLION, 1.6
 CLUSTERED_LIMIT = 1.5
@@ -31,164 +32,140 @@ HAND_WRITTEN = ((CELLS_ADJOINT, CELLS), ("warp_adjoint", "warp_autodiff"), (SCAL
 """Rows with a hand-written adjoint, each with the row that differentiates the same forward pass automatically."""
 
 
-def markdown(entries: Sequence[Entry]) -> str:
+def markdown(cases: pd.DataFrame) -> str:
     """The findings page."""
-    parts = [
-        "# Findings",
-        f"The study's claims, made on its own machine ({published().machine}), against the records made here. Every "
-        "number below is computed from them.",
-    ]
-    for _, group in groupby(main_settings(entries), key=lambda setting: setting.machine):
-        parts += _machine(entries, list(group))
-    return "\n\n".join(parts) + "\n"
+    settings = main_settings(cases)
+    machines = {setting.machine: [s for s in settings if s.machine == setting.machine] for setting in settings}
+    return documents.render(
+        "findings.md",
+        machine=published().machine,
+        machines=[(name, where(cases, machine=name), scopes(cases, found)) for name, found in machines.items()],
+        claims_table=claims_table,
+        sections=sections,
+    )
 
 
-def _machine(entries: Sequence[Entry], settings: Sequence[Setting]) -> Iterator[str]:
-    places = {setting.device: Here(entries, setting) for setting in reversed(settings)}
-    first = places.get("cpu") or Here(entries, settings[0]._replace(device="cpu", unit="CPU"))
-    yield f"## {settings[0].machine}"
-    records = [e.record for e in entries if e.setting.machine == settings[0].machine]
-    yield f"*Measured {tables.dates(records)}; commit {tables.commits(records)}.*"
-    yield "### The study's claims"
-    yield claims_table(claims(first, places.get("cuda")))
-    for setting in settings:
-        here = Here(entries, setting)
-        if any(e.timed for e in here.all()):
-            yield from _unit(here)
+def scopes(cases: pd.DataFrame, settings: Iterable[Setting]) -> dict[str, Scope]:
+    """The scopes of one machine's settings by device, the CPU's even where it was not measured."""
+    found = {setting.device: Scope(cases, setting) for setting in settings}
+    first = next(iter(found.values())).setting
+    return {"cpu": Scope(cases, first._replace(device="cpu", hardware="CPU")), **found}
 
 
-def claims_table(findings: Iterable[Finding]) -> str:
+def claims_table(scopes: dict[str, Scope]) -> Markdown:
     """Findings as a table, the verdict in bold where the study is contradicted."""
-    rows = [[f.claim, f.study, f.here, f"**{f.verdict}**" if f.verdict == REFUTED else f.verdict] for f in findings]
-    return text.table(("claim", "the study", "here", "verdict"), rows)
+    return text.table(("claim", "the study", "here", "verdict"), [_cells(finding) for finding in findings(scopes)])
 
 
-def _unit(here: Here) -> Iterator[str]:
+def _cells(finding: Finding) -> list[str]:
+    verdict = Markdown(f"**{finding.verdict}**") if finding.verdict == REFUTED else finding.verdict
+    return [finding.claim, finding.study, finding.found, verdict]
+
+
+def sections(scope: Scope) -> dict[str, str | None]:
     """What the study does not claim: cost against effort, hand-written adjoints, growth, clustered input."""
-    name = f"{heading(here.setting)}, {describe(here.setting)}"
-    sections = (
-        ("What each row leaves on the table", cost(here)),
-        ("What a hand-written adjoint buys", hand_written(here)),
-        (f"Time per particle from N = {GROWTH_FROM:,} to {GROWTH_TO:,}", growth(here)),
-        (f"Clustered input, N = {tables.CLUSTERED_N:,}", clustered(here)),
-    )
-    yield f"### Beyond the claims: {name}"
-    for title, table in sections:
-        yield f"#### {title}"
-        yield table or f"{NOT_MEASURED.capitalize()}."
+    return {
+        "What each row leaves on the table": cost(scope),
+        "What a hand-written adjoint buys": hand_written(scope),
+        f"Time per particle from N = {GROWTH_FROM:,} to {GROWTH_TO:,}": growth(scope),
+        f"Clustered input, N = {tables.CLUSTERED_N:,}": clustered(scope),
+    }
 
 
-def cost(here: Here) -> str | None:
+def cost(scope: Scope) -> Markdown | None:
     """Gradient over the best row's and lines of code, at the largest N measured."""
-    timed = [e for e in here.all() if e.timed]
-    if not timed:
+    timed = scope.all(timed=True)
+    if timed.empty:
         return None
-    n = max(e.n for e in timed)
-    one = {e.implementation: e for e in here.all(n=n, threads=1)} if here.setting.threads > 1 else {}
-
-    def single(e: Entry) -> str:
-        return text.times(one[e.implementation].x_of_best) if e.implementation in one else text.DASH
-
-    columns: text.Columns[Entry] = {
-        "implementation": lambda e: e.title,
-        "adjoint": lambda e: e.record.description.adjoint if e.record.description else text.DASH,
-        "gradient": lambda e: text.seconds(e.record.gradient_s),
-        "x of best row": lambda e: text.times(e.x_of_best),
-        "x of best row, 1 thread": single,
-        "lines, forward": lambda e: text.count(e.record.lines_forward),
-        "lines, adjoint": lambda e: text.count(e.record.lines_adjoint),
-        "remarks": lambda e: tables.remarks(e),
+    n = timed["n"].max()
+    one = scope.all(n=n, threads=1)[["implementation", "x_of_best"]]
+    shown = fastest_first(scope.all(n=n)).merge(one, on="implementation", how="left", suffixes=("", "_1_thread"))
+    if scope.setting.threads == 1:
+        shown["x_of_best_1_thread"] = float("nan")
+    columns: Columns = {
+        "implementation": ("title", str),
+        "adjoint": ("adjoint", text.words),
+        "gradient": ("gradient_s", text.seconds),
+        "x of best row": ("x_of_best", text.times),
+        "x of best row, 1 thread": ("x_of_best_1_thread", text.times),
+        "lines, forward": ("lines_forward", text.count),
+        "lines, adjoint": ("lines_adjoint", text.count),
+        "remarks": ("remarks", Markdown),
     }
-    return f"N = {n:,}.\n\n{text.items_table(fastest_first(here.all(n=n)), columns)}"
+    return Markdown(f"N = {n:,}.\n\n{text.frame_table(tables.remarked(shown), columns)}")
 
 
-def hand_written(here: Here) -> str | None:
+def hand_written(scope: Scope) -> Markdown | None:
     """Hand-written adjoints beside automatic ones, each at the largest N that both were timed at."""
-    pairs = [pair for by_hand, automatic in HAND_WRITTEN if (pair := _largest_common(here, by_hand, automatic))]
-    if not pairs:
+    rows = pd.DataFrame(HAND_WRITTEN, columns=["implementation", "implementation_other"])
+    timed = scope.all(timed=True)
+    # the order of the pairs is kept, and the last of each is the largest
+    pairs = rows.merge(beside(timed, timed, on="n"), how="left").dropna(subset="n")
+    pairs = pairs.drop_duplicates(list(rows), keep="last")
+    if pairs.empty:
         return None
-    columns: text.Columns[tuple[Entry, Entry]] = {
-        "hand-written": lambda p: p[0].title,
-        "automatic": lambda p: p[1].title,
-        "N": lambda p: text.count(p[0].n),
-        "hand-written: gradient": lambda p: text.seconds(p[0].record.gradient_s),
-        "automatic: gradient": lambda p: text.seconds(p[1].record.gradient_s),
-        "time": lambda p: text.times(ratio(p[0].record.gradient_s, p[1].record.gradient_s)),
-        "memory": lambda p: text.times(ratio(p[0].peak_bytes, p[1].peak_bytes)),
-        "hand-written: lines of adjoint": lambda p: text.count(p[0].record.lines_adjoint),
-        "automatic: lines of adjoint": lambda p: text.count(p[1].record.lines_adjoint),
+    columns: Columns = {
+        "hand-written": ("title", str),
+        "automatic": ("title_other", str),
+        "N": ("n", text.count),
+        "hand-written: gradient": ("gradient_s", text.seconds),
+        "automatic: gradient": ("gradient_s_other", text.seconds),
+        "time": ("time", text.times),
+        "memory": ("memory", text.times),
+        "hand-written: lines of adjoint": ("lines_adjoint", text.count),
+        "automatic: lines of adjoint": ("lines_adjoint_other", text.count),
     }
-    return text.items_table(pairs, columns)
+    time, memory = (over(pairs[name], pairs[f"{name}_other"]) for name in ("gradient_s", "peak_bytes"))
+    return text.frame_table(pairs.assign(time=time, memory=memory), columns)
 
 
-def growth(here: Here) -> str | None:
+def growth(scope: Scope) -> Markdown | None:
     """Time per particle at the larger N over that at the smaller, and what grew."""
-    small = {e.implementation: e for e in here.all(n=GROWTH_FROM) if e.timed}
-    large = [e for e in here.all(n=GROWTH_TO) if e.timed]
-    pairs = [(small[e.implementation], e) for e in fastest_first(large) if e.implementation in small]
-    if not pairs:
+    small, large = (scope.all(n=n, timed=True) for n in (GROWTH_FROM, GROWTH_TO))
+    pairs = beside(fastest_first(large), small)
+    if pairs.empty:
         return None
-    columns: text.Columns[tuple[Entry, Entry]] = {
-        "implementation": lambda p: p[0].title,
-        f"N = {GROWTH_FROM:,}": lambda p: text.seconds(p[0].seconds_per_particle),
-        f"N = {GROWTH_TO:,}": lambda p: text.seconds(p[1].seconds_per_particle),
-        "growth": lambda p: text.times(_grown(p, lambda e: e.seconds_per_particle)),
-        "of which slots per particle": lambda p: text.times(_grown(p, _slots_per_particle)),
-        "of which time per slot": lambda p: text.times(_grown(p, _seconds_per_slot)),
-        "remarks": _growth_remark,
-    }
-    return text.items_table(pairs, columns)
-
-
-def clustered(here: Here) -> str | None:
-    """Time per true pair on the clustered input over that on the published one, the least affected row first."""
-    n = tables.CLUSTERED_N
-    even = {e.implementation: e for e in here.all(n=n)}
     grown = {
-        entry.title: value
-        for entry in here.all(n=n, scenario="clustered")
-        if entry.implementation in even
-        and (value := ratio(entry.seconds_per_pair, even[entry.implementation].seconds_per_pair)) is not None
+        name: over(pairs[column], pairs[f"{column}_other"])
+        for name, column in (
+            ("growth", "gradient_s_per_particle"),
+            ("slots", "slots_per_particle"),
+            ("time", "gradient_s_per_slot"),
+        )
     }
-    if not grown:
-        return None
-    ordered = sorted(grown, key=lambda title: grown[title])
-    words = {title: f"{title} {text.times(grown[title])}" for title in ordered}
-    within = "; ".join(words[title] for title in ordered if grown[title] <= CLUSTERED_LIMIT) or "none"
-    above = "; ".join(words[title] for title in ordered if grown[title] > CLUSTERED_LIMIT) or "none"
-    limit = text.times(CLUSTERED_LIMIT)
-    return (
-        "Gradient time per true pair over that of the published input (slots, memory and times of both stand in the "
-        f"report).\n\n- Up to {limit}: {within}.\n- Above {limit}: {above}."
-    )
+    pairs = pairs.assign(**grown)
+    columns: Columns = {
+        "implementation": ("title", str),
+        f"N = {GROWTH_FROM:,}": ("gradient_s_per_particle_other", text.seconds),
+        f"N = {GROWTH_TO:,}": ("gradient_s_per_particle", text.seconds),
+        "growth": ("growth", text.times),
+        "of which slots per particle": ("slots", text.times),
+        "of which time per slot": ("time", text.times),
+        "remarks": ("remarks", str),
+    }
+    return text.frame_table(pairs.assign(remarks=[_growth_remark(pair) for pair in pairs.itertuples()]), columns)
 
 
-def _largest_common(here: Here, first: str, second: str) -> tuple[Entry, Entry] | None:
-    """Two rows at the largest N that both were timed at."""
-    timed = [{e.n: e for e in here.all(implementation=name) if e.timed} for name in (first, second)]
-    common = timed[0].keys() & timed[1].keys()
-    return (timed[0][max(common)], timed[1][max(common)]) if common else None
-
-
-def _grown(pair: tuple[Entry, Entry], value: Callable[[Entry], float | None]) -> float | None:
-    return ratio(value(pair[1]), value(pair[0]))
-
-
-def _slots_per_particle(entry: Entry) -> float | None:
-    return ratio(entry.record.pair_slots, entry.n)
-
-
-def _seconds_per_slot(entry: Entry) -> float | None:
-    return ratio(entry.record.gradient_s, entry.record.pair_slots)
-
-
-def _growth_remark(pair: tuple[Entry, Entry]) -> str:
+def _growth_remark(pair: Any) -> str:
     """Why a row grows faster than the limit, as far as the records tell."""
-    grown, slots = _grown(pair, lambda e: e.seconds_per_particle), _grown(pair, _slots_per_particle)
-    if grown is None or grown <= GROWTH_LIMIT:
+    if not pair.growth > GROWTH_LIMIT:
         return ""
     above = f"above {text.times(GROWTH_LIMIT)}: "
-    if slots is not None and slots > grown**0.5:
+    if pair.slots > pair.growth**0.5:
         return above + "mostly more slots per particle, whose number follows the fullest cell or the list's capacity"
-    memory = text.size(pair[1].peak_bytes)
-    return above + f"mostly time per slot; {memory} at the larger N against {text.size(pair[0].peak_bytes)}"
+    memory = f"{text.size(pair.peak_bytes)} at the larger N against {text.size(pair.peak_bytes_other)}"
+    return f"{above}mostly time per slot; {memory}"
+
+
+def clustered(scope: Scope) -> Markdown | None:
+    """Time per true pair on the clustered input over that on the published one, the least affected row first."""
+    even, uneven = (scope.all(n=tables.CLUSTERED_N, scenario=s) for s in (scope.setting.scenario, "clustered"))
+    pairs = beside(even, uneven)
+    grown = over(pairs["gradient_s_per_pair_other"], pairs["gradient_s_per_pair"])
+    pairs = pairs.assign(grown=grown).dropna(subset="grown").sort_values("grown", kind="stable")
+    if pairs.empty:
+        return None
+    words = pairs["title"] + " " + pairs["grown"].map(text.times)
+    within, above = ("; ".join(words[mask]) or "none" for mask in (grown <= CLUSTERED_LIMIT, grown > CLUSTERED_LIMIT))
+    limit = text.times(CLUSTERED_LIMIT)
+    return documents.render("clustered.md", limit=limit, within=within, above=above)

@@ -6,7 +6,7 @@ import docstring_parser
 import msgspec
 
 from harness.contract.records import OUTCOMES, SCHEMA_VERSION, Record, Result, Worst
-from harness.report.text import table
+from harness.report.text import Markdown, code, table
 
 _INTRODUCTION = f"""# The record schema
 
@@ -39,7 +39,8 @@ def _fields(struct: type[msgspec.Struct], names: tuple[str, ...]) -> str:
     }
     types = {field.name: field.type for field in msgspec.structs.fields(struct)}
     return table(
-        ("field", "type", "meaning"), [(f"`{name}`", _type(types[name]), meanings.get(name, "")) for name in names]
+        ("field", "type", "meaning"),
+        [(code(name), code(_type(types[name])), Markdown(meanings.get(name, ""))) for name in names],
     )
 
 

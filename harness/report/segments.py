@@ -6,37 +6,30 @@ input: above 1, this project's are faster. Ratios of several inputs are joined b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
-from statistics import geometric_mean
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
+import pandas as pd
+from scipy.stats import gmean
 
 from harness.contract.store import RecordsError, files
-from harness.report import tables, text
-from harness.report.data import Unit, accelerator, machine_of
-from harness.report.documents import heading, slug
+from harness.report import documents, tables, text
+from harness.report.data import Computer, accelerator, machine_of
+from harness.report.documents import computer_name
+from harness.report.text import Markdown
 
 OURS = "segment_ops"
 ORDERS = ("sorted", "shuffled")
+INPUT = ["op", "stage", "n", "segments", "order", "dtype", "framework"]
 _FRAMEWORKS = {"jax": "JAX", "torch": "Torch"}
 _PACKAGES = ("jax", "torch", "warp-lang", "nvalchemi-toolkit-ops")
 
-_INTRODUCTION = (
-    "The operations of `implementations/segment_ops` beside *plain* composites of each framework's own operations and, "
-    "where it was installed, the released *peer*, nvalchemi-toolkit-ops, on rows of three components. Every variant "
-    "agreed with the closed form before it was timed; the variants of one input took turns in one process. A number is "
-    "the other library's median time over that of `segment_ops` in the same framework, a geometric mean over inputs: "
-    "above 1, `segment_ops` is faster; **bold** is where the other library is."
-)
-_NOT_MEASURED = "Not measured: `make bench-segments` makes the record."
 
-
-class Input(msgspec.Struct, frozen=True):
+class _Input(msgspec.Struct):
     """What one benchmark timed, from its `extra_info`."""
 
     op: str
@@ -46,25 +39,25 @@ class Input(msgspec.Struct, frozen=True):
     order: str
     dtype: str
     framework: str
-    contender: str = msgspec.field(name="library")
+    library: str
     device: str = "cpu"
 
 
-class _Statistics(msgspec.Struct, frozen=True):
+class _Statistics(msgspec.Struct):
     median: Annotated[float, msgspec.Meta(gt=0)]
 
 
-class _Benchmark(msgspec.Struct, frozen=True):
-    extra_info: Input
+class _Benchmark(msgspec.Struct):
+    extra_info: _Input
     stats: _Statistics
 
 
-class _Commit(msgspec.Struct, frozen=True):
+class _Commit(msgspec.Struct):
     id: str | None = None
     dirty: bool | None = None
 
 
-class _File(msgspec.Struct, frozen=True):
+class _File(msgspec.Struct):
     """What is read of a pytest-benchmark file."""
 
     machine_info: dict[str, Any]
@@ -73,16 +66,49 @@ class _File(msgspec.Struct, frozen=True):
     benchmarks: list[_Benchmark]
 
 
-class Rival(NamedTuple):
-    """Another library in one framework."""
+@dataclass(frozen=True)
+class Run:
+    """The benchmarks of one run on one device.
 
-    framework: str
-    contender: str
+    Attributes:
+        computer: what computed.
+        datetime: UTC, ISO 8601.
+        commit: of the sources, as in tables.
+        packages: versions by name.
+        medians: one row per benchmark, in the order they were timed: `INPUT`, library, median_s.
+    """
+
+    computer: Computer
+    datetime: str
+    commit: str
+    packages: dict[str, str]
+    medians: pd.DataFrame
 
     @property
-    def title(self) -> str:
-        """As in tables."""
-        return f"{framework_title(self.framework)} {self.contender}"
+    def name(self) -> str:
+        """Its figure's file name without a suffix."""
+        return f"segments-{computer_name(self.computer)}"
+
+    @cached_property
+    def ratios(self) -> pd.DataFrame:
+        """One row per benchmark of another library: how many times as long as ours it took on the same input.
+
+        In order of framework, plain composites first; columns of `medians` and `rival`, `operation`, `ratio`.
+        """
+        ours = self.medians[self.medians["library"] == OURS]
+        found = self.medians[self.medians["library"] != OURS].merge(ours[[*INPUT, "median_s"]], on=INPUT)
+        found = found.assign(
+            rival=found["framework"].map(framework_title) + " " + found["library"],
+            operation=found["op"].map(short),
+            ratio=found["median_s_x"] / found["median_s_y"],
+        )
+        return found.sort_values(
+            ["framework", "library"], key=lambda c: c.mask(c == "plain", ""), kind="stable", ignore_index=True
+        )
+
+    def values(self, column: str) -> list[Any]:
+        """What a column of the benchmarks takes, in the order it was timed."""
+        return list(self.medians[column].unique())
 
 
 def framework_title(name: str) -> str:
@@ -90,63 +116,9 @@ def framework_title(name: str) -> str:
     return _FRAMEWORKS.get(name, name)
 
 
-class Ratio(NamedTuple):
-    """How many times as long as this project's operation a rival's took on one input."""
-
-    rival: Rival
-    op: str
-    stage: str
-    order: str
-    value: float
-
-
-@dataclass(frozen=True)
-class Run:
-    """The benchmarks of one run on one device.
-
-    Attributes:
-        where: what computed.
-        datetime: UTC, ISO 8601.
-        commit: of the sources, as in tables.
-        packages: versions by name.
-        seconds: median time by input.
-    """
-
-    where: Unit
-    datetime: str
-    commit: str
-    packages: dict[str, str]
-    seconds: dict[Input, float]
-
-    @property
-    def name(self) -> str:
-        """Its figure's file name without a suffix."""
-        return f"segments-{slug(self.where)}"
-
-    @cached_property
-    def ratios(self) -> list[Ratio]:
-        """Every benchmark of another library beside ours on the same input."""
-        found = []
-        for timed, seconds in self.seconds.items():
-            ours = self.seconds.get(msgspec.structs.replace(timed, contender=OURS))
-            if ours and timed.contender != OURS:
-                rival = Rival(timed.framework, timed.contender)
-                found.append(Ratio(rival, timed.op, timed.stage, timed.order, seconds / ours))
-        return found
-
-    def values(self, field: str) -> list[Any]:
-        """What an input's field takes, in the order it was timed."""
-        return list(dict.fromkeys(getattr(timed, field) for timed in self.seconds))
-
-    @property
-    def rivals(self) -> list[Rival]:
-        """The other libraries: by framework, plain composites first."""
-        return sorted({ratio.rival for ratio in self.ratios}, key=lambda r: (r.framework, r.contender != "plain", r))
-
-    @property
-    def libraries(self) -> list[str]:
-        """The other libraries whatever the framework."""
-        return list(dict.fromkeys(rival.contender for rival in self.rivals))
+def short(op: str) -> str:
+    """An operation's name without what all have in common."""
+    return op.removeprefix("segmented_")
 
 
 def read_runs(folders: Iterable[Path]) -> list[Run]:
@@ -158,12 +130,12 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
     Raises:
         RecordsError: a file is no JSON, or one of ours lacks something.
     """
-    newest: dict[Unit, Run] = {}
+    newest: dict[Computer, Run] = {}
     for path in files((folder for folder in folders if folder.is_dir()), ".json"):
         for run in _read(path):
-            if run.where not in newest or newest[run.where].datetime < run.datetime:
-                newest[run.where] = run
-    return [newest[where] for where in sorted(newest)]
+            if run.computer not in newest or newest[run.computer].datetime < run.datetime:
+                newest[run.computer] = run
+    return [newest[computer] for computer in sorted(newest)]
 
 
 def _read(path: Path) -> Iterator[Run]:
@@ -176,14 +148,16 @@ def _read(path: Path) -> Iterator[Run]:
         file = msgspec.convert({**content, "benchmarks": ours}, _File)
     except msgspec.MsgspecError as error:
         raise RecordsError(f"{path}: not a file of pytest-benchmark ({error}); mend or remove it") from error
-    for device in dict.fromkeys(benchmark.extra_info.device for benchmark in file.benchmarks):
-        unit = "CPU" if device == "cpu" else accelerator(file.machine_info) or device
+    inputs = pd.DataFrame([msgspec.structs.asdict(benchmark.extra_info) for benchmark in file.benchmarks])
+    medians = inputs.assign(median_s=[benchmark.stats.median for benchmark in file.benchmarks])
+    for device, timed in medians.groupby("device"):
+        hardware = "CPU" if device == "cpu" else accelerator(file.machine_info) or str(device)
         yield Run(
-            where=Unit(machine_of(file.machine_info), unit, device),
+            computer=Computer(machine_of(file.machine_info), hardware, str(device)),
             datetime=file.datetime,
             commit=tables.commit_name(file.commit_info.id or text.DASH, bool(file.commit_info.dirty)),
             packages=file.machine_info.get("packages") or {},
-            seconds={b.extra_info: b.stats.median for b in file.benchmarks if b.extra_info.device == device},
+            medians=timed.drop_duplicates([*INPUT, "library"], keep="last"),
         )
 
 
@@ -195,28 +169,14 @@ def _ours(content: Any) -> list[Any]:
     return [b for b in benchmarks if isinstance(b, dict) and "library" in (b.get("extra_info") or {})]
 
 
-# -- markdown ----------------------------------------------------------------------------------------------------------
-
-
-def page(runs: Sequence[Run]) -> str:
+def page(runs: Iterable[Run]) -> str:
     """segments.md: every run's summary, figure and table."""
-    parts = ["# Segment operations", _INTRODUCTION]
-    for run in runs:
-        parts += [
-            f"## {heading(run.where)}",
-            f"*{provenance(run)}.*",
-            summary(run),
-            f"![The ratios, {heading(run.where)}](figures/{run.name}.svg)",
-            "### Every operation",
-            details(run),
-        ]
-    return "\n\n".join(parts if runs else [*parts, _NOT_MEASURED]) + "\n"
+    return documents.render("segments.md", runs=runs, provenance=provenance, summary=summary, details=details)
 
 
-def guide_block(runs: Sequence[Run]) -> str:
+def guide_block(runs: Iterable[Run]) -> str:
     """What the guide to the operations shows: every run's summary, and where another library is faster."""
-    parts = [f"{heading(run.where)}; {provenance(run)}.\n\n{summary(run)}\n\n{_faster(run)}" for run in runs]
-    return "\n\n".join(parts) or _NOT_MEASURED
+    return documents.render("guide.md", runs=runs, provenance=provenance, summary=summary, faster=faster).strip()
 
 
 def provenance(run: Run) -> str:
@@ -224,68 +184,51 @@ def provenance(run: Run) -> str:
     sizes, segments = (", ".join(f"{count:,}" for count in sorted(run.values(name))) for name in ("n", "segments"))
     versions = ", ".join(f"{name} {run.packages[name]}" for name in _PACKAGES if name in run.packages)
     return (
-        f"{run.where.device}; N = {sizes}; {segments} segments; {' and '.join(sorted(run.values('dtype')))}; "
+        f"{run.computer.device}; N = {sizes}; {segments} segments; {' and '.join(sorted(run.values('dtype')))}; "
         f"measured {run.datetime[:10]}; commit {run.commit}{'; ' * bool(versions)}{versions}"
     )
 
 
-def summary(run: Run) -> str:
+def summary(run: Run) -> Markdown:
     """Geometric means over all operations against each rival, ids in each order and in any, and the lowest of one."""
-    orders = [*((order,) for order in ORDERS), ORDERS]
-    rows = [_summary_row(run, rival, ids) for rival in run.rivals for ids in orders]
-    return text.table(["against", "ids", *run.values("stage"), "lowest"], rows)
+    both = " and ".join(ORDERS)
+    ratios = pd.concat([run.ratios, run.ratios.assign(order=both)])
+    by_stage = means(ratios, ["rival", "order", "stage"]).unstack()[run.values("stage")]
+    by_operation = means(ratios, ["rival", "order", "operation", "stage"])
+    lowest = by_operation.groupby(level=["rival", "order"], sort=False).idxmin()
+    lines = pd.MultiIndex.from_product([run.ratios["rival"].unique(), [*ORDERS, both]])
+    rows = []
+    for key in lines[lines.isin(lowest.index)]:
+        _, _, operation, stage = lowest[key]
+        words = f"{text.markdown(operation)}, {text.markdown(stage)}: {_cell(by_operation[lowest[key]])}"
+        rows.append([*key, *map(_cell, by_stage.loc[key]), Markdown(words)])
+    return text.table(["against", "ids", *by_stage, "lowest"], rows)
 
 
-def _summary_row(run: Run, rival: Rival, orders: Sequence[str]) -> list[str]:
-    ratios = [ratio for ratio in run.ratios if ratio.rival == rival and ratio.order in orders]
-    by_stage = means(ratios, lambda ratio: ratio.stage)
-    by_operation = means(ratios, lambda ratio: f"{short(ratio.op)}, {ratio.stage}")
-    lowest = min(by_operation, key=by_operation.__getitem__, default="")
-    return [
-        rival.title,
-        " and ".join(orders),
-        *(_cell(by_stage.get(stage)) for stage in run.values("stage")),
-        f"{lowest}: {_cell(by_operation.get(lowest))}",
-    ]
-
-
-def details(run: Run) -> str:
+def details(run: Run) -> Markdown:
     """The ratio of every operation and stage, ids sorted and shuffled apart."""
-    columns = [(rival, order) for rival in run.rivals for order in ORDERS]
-    found = means(run.ratios, lambda ratio: (ratio.stage, ratio.op, ratio.rival, ratio.order))
-    rows = [
-        [stage, short(op), *(_cell(found.get((stage, op, *column))) for column in columns)]
-        for stage in run.values("stage")
-        for op in run.values("op")
-    ]
-    return text.table(["stage", "operation", *(f"{rival.title}, {order}" for rival, order in columns)], rows)
+    columns = pd.MultiIndex.from_product([run.ratios["rival"].unique(), ORDERS])
+    lines = pd.MultiIndex.from_product([run.values("stage"), map(short, run.values("op"))])
+    found = means(run.ratios, ["stage", "operation", "rival", "order"]).unstack(["rival", "order"])
+    rows = [[*line, *map(_cell, cells)] for line, cells in found.reindex(index=lines, columns=columns).iterrows()]
+    return text.table(["stage", "operation", *map(", ".join, columns)], rows)
 
 
-def _faster(run: Run) -> str:
-    """Where another library is faster: one line for each rival and order of ids, with its operations."""
-    found = means(run.ratios, lambda ratio: (ratio.rival, ratio.order, f"{short(ratio.op)}, {ratio.stage}"))
-    lines = []
-    for rival, order in product(run.rivals, ORDERS):
-        slower = [f"{op} ({value:.2f})" for (*key, op), value in found.items() if key == [rival, order] and value < 1]
-        if slower:
-            lines.append(f"- {rival.title}, {order} ids: {'; '.join(slower)}")
-    return "\n".join(["Faster than `segment_ops`:", "", *lines] if lines else ["Nothing is faster than `segment_ops`."])
+def faster(run: Run) -> dict[str, str]:
+    """Where another library is faster: its operations, by rival and order of ids."""
+    found = means(run.ratios, ["rival", "order", "operation", "stage"]).reset_index()
+    words = found["operation"] + ", " + found["stage"] + found["ratio"].map(" ({:.2f})".format)
+    ids = found["rival"] + ", " + found["order"] + " ids"
+    slower = (found["ratio"] < 1) & found["order"].isin(ORDERS)
+    return words[slower].groupby(ids[slower], sort=False).agg("; ".join).to_dict()
 
 
-def means(ratios: Iterable[Ratio], key: Callable[[Ratio], Any]) -> dict[Any, float]:
-    """Geometric mean of the ratios that have a key in common, by key."""
-    groups: dict[Any, list[float]] = {}
-    for ratio in ratios:
-        groups.setdefault(key(ratio), []).append(ratio.value)
-    return {name: geometric_mean(values) for name, values in groups.items()}
+def means(ratios: pd.DataFrame, by: list[str]) -> pd.Series:
+    """Geometric mean of the ratios that have values in common, by these, in the order they come."""
+    return ratios.groupby(by, sort=False)["ratio"].agg(gmean)
 
 
-def short(op: str) -> str:
-    """An operation's name without what all have in common."""
-    return op.removeprefix("segmented_")
-
-
-def _cell(value: float | None) -> str:
+def _cell(value: float) -> Markdown:
     """A ratio, bold where the other library is faster."""
     shown = text.number(value)
-    return f"**{shown}**" if value is not None and value < 1 else shown
+    return Markdown(f"**{shown}**" if value < 1 else shown)

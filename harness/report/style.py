@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from harness.report.data import Entry
+import pandas as pd
 
 STUDY_COLOUR = "#808080"
 
@@ -38,17 +37,17 @@ class Style(NamedTuple):
     dashed: bool
 
 
-def styles(entries: Iterable[Entry]) -> dict[str, Style]:
+def styles(cases: pd.DataFrame) -> dict[str, Style]:
     """Style of every row, the same in all figures of one set of records."""
-    adjoints = {e.implementation: e.record.description.adjoint if e.record.description else "" for e in entries}
-    families = sorted({_family(name) for name in adjoints})
+    adjoints = cases.groupby("implementation")["adjoint"].last().fillna("")
+    families = sorted(adjoints.index.map(_family).unique())
     return {
         name: Style(
             _COLOURS[families.index(_family(name)) % len(_COLOURS)],
             *_MARKERS[k % len(_MARKERS)],
             "hand-written" in adjoints[name],
         )
-        for k, name in enumerate(sorted(adjoints))
+        for k, name in enumerate(adjoints.index)
     }
 
 

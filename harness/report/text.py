@@ -1,21 +1,62 @@
-"""Numbers and tables as text. What is missing is a dash; NaN and infinity never reach a reader."""
+"""Numbers and other people's words as text: three digits, units, a dash for what is missing, nothing that acts."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeGuard, TypeVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tabulate import tabulate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DASH = "\N{EN DASH}"
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURE = re.compile(rf"\*{{0,2}}(\d|{DASH}$)")
-_Item = TypeVar("_Item")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, those that turn the direction of text, and halves of characters."""
+_ACTIVE = re.compile(
+    r"[\\`|\[\]$]|\*(?=\S)|(?<=\S)\*|(?<![^\W_])_|_(?![^\W_])|<(?=[\w/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~"
+    r"|^[#+=-](?=\s)|^>|(?<=^\d)[.)](?=\s)"
+)
+"""What markdown would take for markup; an asterisk between spaces and an underscore within a word are neither."""
 
-Columns = Mapping[str, Callable[[_Item], str]]
-"""Header -> how an item's cell reads."""
+Columns = Mapping[str, tuple[str, Callable[[Any], str]]]
+"""Header -> the column of a frame that is shown under it, and how its values read."""
+
+
+class Markdown(str):
+    """Text that is markdown already."""
+
+    __slots__ = ()
+
+
+def printable(words: str) -> str:
+    """Text in which every character that a terminal or a drawing would obey is written out, as in a Python literal."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), words)
+
+
+def markdown(words: object) -> Markdown:
+    """Anything as markdown that reads as the words do, on one line; what is markdown already stays as it is."""
+    if isinstance(words, Markdown):
+        return words
+    line = printable(" ".join(str(words).split()))
+    return Markdown(_ACTIVE.sub(r"\\\g<0>", line))
+
+
+def code(words: str) -> Markdown:
+    """A name in code type, whatever characters it has."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
+    space = " " * (len(fence) > 1)
+    return Markdown(f"{fence}{space}{printable(words)}{space}{fence}".replace("|", "\\|"))
+
+
+def words(value: object) -> str:
+    """A word of a frame; a dash where it is missing or empty."""
+    return str(value) if isinstance(value, str) and value else DASH
 
 
 def seconds(value: float | None) -> str:
@@ -40,12 +81,12 @@ def size(value: float | None) -> str:
 
 def count(value: int | None) -> str:
     """A whole number with separators: 91,105,454."""
-    return DASH if value is None else f"{value:,}"
+    return f"{value:,}" if _is_number(value) else DASH
 
 
 def short_count(value: int | None) -> str:
     """A whole number to three digits: 91.1 M."""
-    if value is None:
+    if not _is_number(value):
         return DASH
     for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= scale:
@@ -85,27 +126,29 @@ def difference(value: float | None) -> str:
     return f"{value:.1e}" if _is_number(value) else DASH
 
 
-def one_line(text: str, most: int = 160) -> str:
-    """Text as one line of at most so many characters."""
-    line = " ".join(text.split())
+def one_line(words: str, most: int = 160) -> str:
+    """Text as one printable line of at most so many characters."""
+    line = printable(" ".join(words.split()))
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Markdown:
     """A markdown table, columns of figures to the right."""
-    cells = [[_escaped(cell) for cell in row] for row in rows]
+    cells = [[markdown(cell) for cell in row] for row in rows]
     figures = [all(_FIGURE.match(row[k]) for row in cells) for k in range(len(headers))]
     align = ["right" if right else "left" for right in figures]
-    return tabulate(cells, list(headers), tablefmt="pipe", disable_numparse=True, colalign=align)
+    shown = [markdown(header) for header in headers]
+    return Markdown(tabulate(cells, shown, tablefmt="pipe", disable_numparse=True, colalign=align))
 
 
-def items_table(items: Sequence[_Item], columns: Columns[_Item], more: Sequence[Sequence[str]] = ()) -> str:
-    """A markdown table with one line per item, and further lines below."""
-    return table(list(columns), [[cell(item) for cell in columns.values()] for item in items] + [list(m) for m in more])
+def frame_table(frame: pd.DataFrame, columns: Columns, below: Sequence[Sequence[str]] = ()) -> Markdown:
+    """A markdown table with one line per row of a frame, and further lines below."""
+    return table(list(columns), [*cells(frame, columns), *below])
 
 
-def _escaped(cell: str) -> str:
-    return " ".join(cell.replace("|", "\\|").split())
+def cells(frame: pd.DataFrame, columns: Columns) -> list[tuple[str, ...]]:
+    """How the rows of a frame read."""
+    return list(zip(*([show(value) for value in frame[name]] for name, show in columns.values()), strict=True))
 
 
 def _digits(value: float) -> str:
@@ -114,4 +157,5 @@ def _digits(value: float) -> str:
 
 
 def _is_number(value: float | None) -> TypeGuard[float]:
-    return value is not None and math.isfinite(value)
+    """Whether it is a finite number, not one of the marks of a missing one: None, NaN, pandas.NA."""
+    return isinstance(value, Real) and math.isfinite(value)

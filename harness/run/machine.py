@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from harness.contract.names import file_name
 from harness.contract.registry import ROOT
 
 ENVIRONMENT_FLAGS = (
@@ -91,7 +91,7 @@ def processor_name() -> str:
 def machine_name() -> str:
     """A folder name for this machine's records: processor and cores, with the accelerator where there is one."""
     names = [processor_name(), f"{len(available_cores())} cores", *(device["name"] for device in cuda_devices()[:1])]
-    return re.sub(r"[^a-z0-9]+", "-", " ".join(names).lower()).strip("-")
+    return file_name(", ".join(names))
 
 
 def package_versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:

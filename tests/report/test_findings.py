@@ -7,20 +7,17 @@ import msgspec
 import pytest
 from made_up import make_record
 
-from harness.report import findings
-from harness.report.claims import BORNE_OUT, NEW, NOT_MEASURED, REFUTED, Here, claims
-from harness.report.data import entries, main_settings
+from harness.report import claims, findings
+from harness.report.claims import BORNE_OUT, NEW, NOT_MEASURED, REFUTED, Scope
+from harness.report.data import cases, main_settings
 
 MILLION = 1_000_000
 
 
 def judged(records, words):
     """The finding whose claim holds these words."""
-    found = entries(records)
-    settings = {setting.device: setting for setting in main_settings(found)}
-    cpu = settings.get("cpu") or settings["cuda"]._replace(device="cpu", unit="CPU")
-    gpu = Here(found, settings["cuda"]) if "cuda" in settings else None
-    (finding,) = [f for f in claims(Here(found, cpu), gpu) if words in f.claim]
+    found = cases(records)
+    (finding,) = [f for f in claims.findings(findings.scopes(found, main_settings(found))) if words in f.claim]
     return finding
 
 
@@ -29,14 +26,15 @@ def gradient(implementation, seconds, n=MILLION, **fields):
 
 
 def test_without_records_nothing_is_claimed():
-    found = entries([make_record("elsewhere", 77)])
-    assert {f.verdict for f in claims(Here(found, main_settings(found)[0]), None)} == {NOT_MEASURED}
+    found = cases([make_record("elsewhere", 77)])
+    scopes = findings.scopes(found, main_settings(found))
+    assert {f.verdict for f in claims.findings(scopes)} == {NOT_MEASURED}
 
 
 def test_same_gradient():
     good, bad = make_record("a", max_rel_diff=2e-15), make_record("b", max_rel_diff=3e-9)
     finding = judged([good], "same gradient")
-    assert (finding.verdict, finding.here) == (
+    assert (finding.verdict, finding.found) == (
         BORNE_OUT,
         "1 of 1 rows agree with the closed form; largest relative difference 2.0e-15 (Title of a)",
     )
@@ -47,7 +45,7 @@ def test_a_row_whose_difference_is_not_a_number_disagrees():
     broken = make_record("b", outcome="disagrees", reason="the gradient is not finite")
     finding = judged([make_record("a"), broken], "same gradient")
     assert finding.verdict == REFUTED
-    assert finding.here.startswith("1 of 2 rows")
+    assert finding.found.startswith("1 of 2 rows")
 
 
 def test_printed_values():
@@ -62,13 +60,13 @@ def test_enzyme_against_jax(enzyme, verdict):
     finding = judged(records, "Enzyme's gradient takes less time")
     assert finding.verdict == verdict
     assert finding.study == "4.78 s against 5.98 s"
-    assert finding.here.endswith(f"{enzyme / 5.0:.2f}×")
+    assert finding.found.endswith(f"{enzyme / 5.0:.2f}×")
 
 
 def test_a_failure_is_no_verdict_and_is_named():
     failed = make_record("jax_neighbor_list", MILLION, outcome="out-of-memory-host", reason="8 GB")
     finding = judged([gradient("enzyme_loops", 4.0), failed], "Enzyme's gradient takes less time")
-    assert (finding.verdict, finding.here) == (NOT_MEASURED, "Title of jax_neighbor_list: out-of-memory-host")
+    assert (finding.verdict, finding.found) == (NOT_MEASURED, "Title of jax_neighbor_list: out-of-memory-host")
 
 
 def test_one_thread_each_is_new():
@@ -77,7 +75,7 @@ def test_one_thread_each_is_new():
     ]
     finding = judged(records, "Both on one thread")
     assert finding.verdict == NEW
-    assert "0.50×" in finding.here
+    assert "0.50×" in finding.found
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(3.4, BORNE_OUT), (2.3, BORNE_OUT), (2.2, REFUTED), (5.1, REFUTED)])
@@ -103,7 +101,7 @@ def test_jax_cells_stand_in_for_reactants_route_where_that_failed():
         gradient("jax_cell_list", 1.0, pair_slots=234_000_000),
     ]
     finding = judged(records, "padded cell list has")
-    assert (finding.verdict, finding.here) == (BORNE_OUT, "Title of jax_cell_list 234,000,000")
+    assert (finding.verdict, finding.found) == (BORNE_OUT, "Title of jax_cell_list 234,000,000")
 
 
 def test_padding_of_the_pair_list():
@@ -127,7 +125,7 @@ def test_out_of_memory_on_the_gpu():
     words = "runs out of GPU memory"
     assert judged(on_gpu(outcome="out-of-memory-device"), words).verdict == BORNE_OUT
     fits = judged(on_gpu(peak_device_bytes=5_000_000_000), words)
-    assert (fits.verdict, fits.here) == (REFUTED, "fits Imagined GPU: 5.00 GB")
+    assert (fits.verdict, fits.found) == (REFUTED, "fits Imagined GPU: 5.00 GB")
     for outcome in ("unavailable", "timeout"):
         assert judged(on_gpu(outcome=outcome), words).verdict == NOT_MEASURED
     assert judged([make_record()], words).verdict == NOT_MEASURED
@@ -157,7 +155,7 @@ def test_hand_written_adjoints_and_threads():
     assert judged(records, "faster in JAX").verdict == BORNE_OUT
     assert judged(records, "scalar pair function").verdict == REFUTED
     threads = judged(records, "Enzyme on 2 CPU threads")
-    assert (threads.verdict, threads.here.split(": ")[-1]) == (NEW, "0.50×")
+    assert (threads.verdict, threads.found.split(": ")[-1]) == (NEW, "0.50×")
 
 
 def test_capacity_multiplier_lists_every_value():
@@ -170,12 +168,12 @@ def test_capacity_multiplier_lists_every_value():
     ]
     finding = judged(records, "capacity multiplier")
     assert finding.verdict == NEW
-    assert finding.here == "N = 1,000,000: as it is: 39.0 M slots, 1.00 s; capacity multiplier 2: 62.0 M slots, 1.50 s"
+    assert finding.found == "N = 1,000,000: as it is: 39.0 M slots, 1.00 s; capacity multiplier 2: 62.0 M slots, 1.50 s"
 
 
-def here(records):
-    found = entries(records)
-    return Here(found, main_settings(found)[0])
+def scope(records):
+    found = cases(records)
+    return Scope(found, main_settings(found)[0])
 
 
 def lines_with(page, words):
@@ -189,7 +187,7 @@ def test_growth_says_what_grew():
     records = [row("steady", 10_000, 100, 90), row("steady", MILLION, 150, 90)]
     records += [row("padded", 10_000, 100, 90), row("padded", MILLION, 200, 180)]
     records += [row("cached", 10_000, 100, 90), row("cached", MILLION, 200, 90)]
-    page = findings.growth(here(records))
+    page = findings.growth(scope(records))
     (steady,), (padded,), (cached,) = (lines_with(page, f"Title of {name}") for name in ("steady", "padded", "cached"))
     assert "1.50×" in steady
     assert "above" not in steady
@@ -198,7 +196,7 @@ def test_growth_says_what_grew():
 
 
 def test_growth_needs_both_sizes():
-    assert findings.growth(here([gradient("a", 1.0)])) is None
+    assert findings.growth(scope([gradient("a", 1.0)])) is None
 
 
 def test_clustered_names_rows_on_either_side_of_the_limit():
@@ -207,7 +205,7 @@ def test_clustered_names_rows_on_either_side_of_the_limit():
 
     records = [row("even", "published", 1.0), row("even", "clustered", 1.4)]
     records += [row("padded", "published", 1.0), row("padded", "clustered", 3.0)]
-    page = findings.clustered(here(records))
+    page = findings.clustered(scope(records))
     assert lines_with(page, "Up to 1.50×: Title of even 1.40×.")
     assert lines_with(page, "Above 1.50×: Title of padded 3.00×.")
 
@@ -218,13 +216,13 @@ def test_hand_written_at_the_largest_common_size():
         gradient("warp_adjoint", 9.0, 2000),
         gradient("warp_autodiff", 4.0, 1000),
     ]
-    (line,) = lines_with(findings.hand_written(here(records)), "Title of warp_adjoint")
+    (line,) = lines_with(findings.hand_written(scope(records)), "Title of warp_adjoint")
     assert [cell.strip() for cell in line.split("|")][3:7] == ["1,000", "1.00 s", "4.00 s", "0.25×"]
 
 
 def test_cost_is_over_the_best_row_with_lines_of_code():
     page = findings.cost(
-        here([gradient("a", 1.0), gradient("b", 3.0), gradient("b", 8.0, threads=1), gradient("a", 2.0, threads=1)])
+        scope([gradient("a", 1.0), gradient("b", 3.0), gradient("b", 8.0, threads=1), gradient("a", 2.0, threads=1)])
     )
     (line,) = lines_with(page, "Title of b")
     assert [cell.strip() for cell in line.split("|")][3:8] == ["3.00 s", "3.00×", "4.00×", "50", "20"]
@@ -236,7 +234,7 @@ def test_the_page_marks_what_is_contradicted_and_separates_machines():
         gradient("enzyme_loops", 4.0, processor="Another"),
         gradient("jax_neighbor_list", 5.0, processor="Another"),
     ]
-    page = findings.markdown(entries(records))
+    page = findings.markdown(cases(records))
     assert page.index("## Another, 2 cores") < page.index("## Imagined CPU")
     first, second = lines_with(page, "Enzyme's gradient takes less time")
     assert "borne out" in first

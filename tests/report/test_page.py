@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from made_up import make_record
 
-from harness.report.data import entries
+from harness.report.data import cases, frame
 from harness.report.page import page
 
 LIMIT_BYTES = 6_000_000
@@ -56,7 +56,7 @@ def records():
 
 @pytest.fixture(scope="module")
 def source(records):
-    return page(records, entries(records))
+    return page(frame(records), cases(records))
 
 
 def test_two_thousand_records_stay_below_the_limit(source):

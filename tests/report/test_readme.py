@@ -6,7 +6,7 @@ import os
 
 from made_up import make_record
 
-from harness.report import write
+from harness.report.files import write
 
 OTHERS = b"# \xffTheirs\r\nno marker of ours,\rthree kinds of line ends\n"
 OURS = b"# \xffTheirs\r\n<!-- pairgrad:begin timing -->\r\nold\r\n<!-- pairgrad:end timing -->\r\nand the end\r\n"

@@ -7,11 +7,12 @@ import io
 from pathlib import Path
 
 import msgspec
+import pandas as pd
 import pytest
 from made_up import make_record
 from rich.console import Console, Group
 
-from harness.report import terminal
+from harness import terminal
 from harness.report.compare import compare
 from harness.run.describe import Availability
 
@@ -101,7 +102,7 @@ def test_agreement_is_ordered_by_scenario_then_dtype():
 
 def test_comparison_names_verdict_figures_and_reason():
     comparisons = compare([make_record(gradient=[1.0] * 5)], [make_record(gradient=[2.0] * 5)])
-    comparisons += compare([make_record()], [make_record(threads=1)])
+    comparisons = pd.concat([comparisons, compare([make_record()], [make_record(threads=1)])])
     page = printed(terminal.comparison_table(comparisons), width=160)
     (slower,) = lines_with(page, " slower ")
     assert slower.split() == ["warp_adjoint/published/1000/cpu/float64/2t", "slower", "1.00×", "2.00×"]

@@ -54,7 +54,7 @@ def test_one_line_cuts_and_joins():
 
 def test_table_aligns_figures_right_and_keeps_cells_whole():
     lines = text.table(
-        ("name", "value", "words"), [["a", "1.0 s", "p | q\nr"], ["b", "–", "2 | x"], ["c", "*3 s*", ""]]
+        ("name", "value", "words"), [["a", "1.0 s", "p | q\nr"], ["b", "–", "2 | x"], ["c", text.Markdown("*3 s*"), ""]]
     )
     header, rule, first, *_ = lines.splitlines()
     assert rule.split("|")[1].startswith(":")

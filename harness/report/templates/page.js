@@ -47,8 +47,15 @@ async function drawFigures() {
   if (first) await drawFigure(first);
 }
 
-const whole = new Intl.NumberFormat("en");
-const shown = (value) => (Number.isInteger(value) ? whole.format(value) : String(Number(value.toPrecision(6))));
+const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 20 });
+const shown = (value) => (value === 0 || Math.abs(value) >= 1e-4 ? grouped.format(value) : String(value));
+const power = (value) => value.toExponential().replace("+", "");
+
+// What a search of the whole table finds: numbers as shown, as written in code, as powers, as in other tables.
+function searched(row) {
+  const numbers = row.filter((cell) => typeof cell === "number");
+  return [...numbers.map(shown), ...numbers.map(power), row.at(-1)].join(" ");
+}
 
 async function drawTable() {
   const { default: DataTable } = await import(await unpacked("datatables"));
@@ -63,16 +70,20 @@ async function drawTable() {
       return use === "display" ? (numeric ? shown(value) : escaped(value)) : value;
     },
   }));
+  const words = { data: (row) => searched(row), visible: false };
   const outcome = content.columns.findIndex(({ title }) => title === "outcome");
   new DataTable("#records", {
     data: content.rows,
-    columns,
+    columns: [...columns, words],
     order: [],
     autoWidth: false,
     pageLength: 25,
     columnControl: [{ target: 1, content: ["search"] }],
     createdRow: (row, data) => row.children[outcome].classList.toggle("failed", data[outcome] !== "ok"),
   });
+  // a filter of numbers takes them as they are shown, with separators
+  const plain = ({ target }) => target.closest(".dtcc-searchNumber") && (target.value = target.value.replaceAll(",", ""));
+  document.querySelector(".wide").addEventListener("input", plain, { capture: true });
 }
 
 setTheme(systemDark.matches);
