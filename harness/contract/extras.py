@@ -10,6 +10,7 @@ EXTRAS = {
     "numba": "numba",
     "nvalchemiops": "peer",
     "plotly": "page",
+    "pyarrow": "parquet",
     "torch": "torch",
     "warp": "warp",
 }

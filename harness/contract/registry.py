@@ -22,6 +22,8 @@ FOLDER = ROOT / "implementations"
 MODULE = "implementation.py"
 _MEASURING = ("harness.check.oracle", "harness.run.child", "harness.run.process", "harness.run.worker")
 """Modules that a case runs through, whatever the row; all that they import goes with them."""
+_FACE = ROOT / "harness" / "__init__.py"
+"""What users of records import; no case runs through it."""
 
 
 class UnknownImplementationError(ValueError):
@@ -138,14 +140,21 @@ def sources(name_or_path: str) -> frozenset[Path]:
     """The files that decide a record: of the harness those that measure, and the row with all that it leads to."""
     if name_or_path.endswith(".py"):
         path = Path(name_or_path)
-        return _measuring() | closure([path], (path.parent, ROOT), (path.parent, FOLDER))
-    module = f"{FOLDER.name}.{name_or_path}.{Path(MODULE).stem}"
-    return _measuring() | closure(module_files(module, (ROOT,)), (ROOT,), (FOLDER,))
+        return _measuring() | _closure([path], path.parent)
+    return _measuring() | _closure(_files(f"{FOLDER.name}.{name_or_path}.{Path(MODULE).stem}"))
 
 
 @functools.cache
 def _measuring() -> frozenset[Path]:
-    return frozenset(closure([file for name in _MEASURING for file in module_files(name, (ROOT,))], (ROOT,)))
+    return frozenset(_closure(file for name in _MEASURING for file in _files(name)))
+
+
+def _files(module: str) -> list[Path]:
+    return module_files(module, (ROOT,))
+
+
+def _closure(files: Iterable[Path], *beside: Path) -> set[Path]:
+    return closure(files, importable=(*beside, ROOT), nameable=(*beside, FOLDER), outside=(_FACE,))
 
 
 def lines_of_code(name_or_path: str, description: Description) -> tuple[int | None, int | None]:

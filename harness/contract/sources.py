@@ -6,7 +6,7 @@ import ast
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -29,7 +29,12 @@ def module_files(name: str, folders: Sequence[Path]) -> list[Path]:
     return []
 
 
-def closure(files: Iterable[Path], importable: Sequence[Path], nameable: Sequence[Path] = ()) -> set[Path]:
+def closure(
+    files: Iterable[Path],
+    importable: Sequence[Path],
+    nameable: Sequence[Path] = (),
+    outside: Container[Path] = (),
+) -> set[Path]:
     """These files and all that they lead to, as far as it lies in the folders.
 
     A Python module leads to what it imports, wherever in it, and to files that a string in it names; C and C++ to what
@@ -39,12 +44,13 @@ def closure(files: Iterable[Path], importable: Sequence[Path], nameable: Sequenc
         files: where to start.
         importable: folders from which modules are imported, the first goes first.
         nameable: folders that a file may be named from, after that of the file that names it.
+        outside: files left out, with what only they lead to.
     """
     found: set[Path] = set()
     left = list(files)
     while left:
         path = left.pop().resolve()
-        if path not in found:
+        if path not in found and path not in outside:
             found.add(path)
             left += _led_to(path, importable, nameable)
     return found

@@ -13,7 +13,7 @@ from implementations._warp.launch import specialised
 from implementations.warp_adjoint import adjoint, forward
 from implementations.warp_autodiff import forward as autodiff
 
-ARCHITECTURES = (80, 90, 120)
+ARCHITECTURES = [90, *(pytest.param(each, marks=pytest.mark.thorough) for each in (80, 120))]
 MODULES = {
     "cells": cells,
     "density": forward,
