@@ -9,10 +9,9 @@ import shlex
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -27,6 +26,7 @@ from harness.contract.names import file_name
 from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
 from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, RecordsError, read_records
+from harness.failures import Commands, Failure, Interrupted, Mistake, tried, why, written
 from harness.options import (
     TIMED_SCENARIOS,
     Seconds,
@@ -57,47 +57,7 @@ _PROBLEM = "[red]problem[/] "
 _Read = TypeVar("_Read")
 
 
-class Failure(click.ClickException):
-    """Ends a command with words on standard error and an exit code."""
-
-    mark = "[red]error:[/] "
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print each line after the mark."""
-        terminal.say(Console(stderr=True), *self.message.splitlines(), mark=self.mark)
-
-
-class Mistake(Failure):
-    """What the command line asks for cannot be done; says what can."""
-
-    exit_code = 2
-
-
-class Interrupted(Failure):
-    """Ctrl-C; the exit code is a shell's."""
-
-    mark, exit_code = "", 130
-
-
-class _Command(click.Group):
-    """Tells of a file that cannot be read or written, and of Ctrl-C, without a traceback."""
-
-    def main(self, *arguments: Any, **options: Any) -> Any:
-        terminal.replace_what_cannot_be_shown()
-        return super().main(*arguments, **options)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise  # whoever read the output has gone: click ends without a word
-        except OSError as error:
-            raise Failure(_why(error)) from error
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
-
-
-@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def main() -> None:
     """What does it cost to differentiate an irregular particle algorithm in each framework?
 
@@ -148,10 +108,10 @@ def check(
     planned = check_plan(names, _narrowing(**narrowing))
     settings = CheckSettings(limit_s=timeout, memory_limit_bytes=memory_limit, jobs=jobs)
     if json_file is not None:
-        with _tried(json_file, "give --json a file that can be written"):
+        with tried(json_file, "give --json a file that can be written"):
             output.require_writable(json_file)
     if save is not None:
-        with _tried(save, "give --save a folder"):
+        with tried(save, "give --save a folder"):
             output.require_writable_folder(save)
     unwritten: list[str] = []
     try:
@@ -168,7 +128,7 @@ def check(
             "records": reached.records,
             "segments": checks,
         }
-        with _written(json_file, unwritten):
+        with written(json_file, unwritten):
             output.write(json_file, msgspec.json.format(encode(content)))
     console = terminal.console()
     console.print(terminal.agreement_table(reached.records))
@@ -236,7 +196,7 @@ def bench(
         terminal.say(console, *(f"round {each.round}  {case_id(each.case)}" for each in planned))
         terminal.say(console, terminal.counted(len(planned), "case"))
         return
-    with _tried(results, "give --results a folder"):
+    with tried(results, "give --results a folder"):
         output.require_writable_folder(results)
     records, cut_short = _measured(planned, settings, results, done, quiet)
     console.print(terminal.timing_tables(records))
@@ -269,7 +229,7 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
     records, runs = _records(results), _read(read_runs, results)
     console = terminal.console()
     if not only_check:
-        with _tried(out, "give --out a folder"):
+        with tried(out, "give --out a folder"):
             output.require_writable_folder(out)
         lacking = reports.write(records, out, runs)
         page = f"the page was not written: {lacking}" if lacking else f"open {shlex.quote(str(out / 'index.html'))}"
@@ -298,7 +258,7 @@ def export(results: tuple[Path, ...], out: Path) -> None:
     """Write the cases of records as one table: a row per machine and case, medians in seconds, sizes in bytes."""
     cases = data.cases(_records(results))
     try:
-        with _tried(out, "give --out a file that can be written"):
+        with tried(out, "give --out a file that can be written"):
             data.export(cases, out)
     except ValueError as error:
         raise Mistake(str(error)) from error
@@ -317,11 +277,11 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     """
     before, after, unwritten = _records([old]), _records([new]), list[str]()
     if markdown is not None:
-        with _tried(markdown, "give --markdown a file that can be written"):
+        with tried(markdown, "give --markdown a file that can be written"):
             output.require_writable(markdown)
     comparisons = comparing.compare(before, after)
     if markdown is not None:
-        with _written(markdown, unwritten):
+        with written(markdown, unwritten):
             output.write(markdown, comparing.markdown(comparisons).encode(errors="replace"))
     terminal.console().print(terminal.comparison_table(comparisons))
     if unwritten:
@@ -354,7 +314,7 @@ def _judged(
             progress.finished(each, finished.record)
             if save is not None and finished.gradient is not None:
                 path = save / f"{file_name(case_id(each.case))}.npy"
-                with _written(path, unwritten):
+                with written(path, unwritten):
                     output.write(path, _npy(finished.gradient))
 
         return verdict.reach(runner, planned, required, on_finished)
@@ -444,31 +404,7 @@ def _read(reader: Callable[[Sequence[Path]], list[_Read]], paths: Sequence[Path]
     except RecordsError as error:
         raise Mistake(str(error)) from error
     except OSError as error:
-        raise Mistake(_why(error)) from error
-
-
-@contextmanager
-def _tried(path: Path, way_out: str) -> Iterator[None]:
-    """Try an output before there is anything to lose."""
-    try:
-        yield
-    except OSError as error:
-        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror or error
-        raise Mistake(f"cannot write to {path}: {why}; {way_out}") from error
-
-
-@contextmanager
-def _written(path: Path, unwritten: list[str]) -> Iterator[None]:
-    """Write an output at the end: where that fails, what was found out is still to be told."""
-    try:
-        yield
-    except OSError as error:
-        unwritten.append(f"cannot write {path}: {error.strerror or error}")
-
-
-def _why(error: OSError) -> str:
-    """Why, and of which file where that is known."""
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
+        raise Mistake(why(error)) from error
 
 
 def _npy(array: FloatArray) -> bytes:
