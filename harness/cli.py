@@ -25,7 +25,7 @@ from harness.contract.encoding import encode, is_unicode
 from harness.contract.names import file_name
 from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
-from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, RecordsError, read_records
+from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, read_records
 from harness.failures import Commands, Failure, Interrupted, Mistake, tried, why, written
 from harness.options import (
     TIMED_SCENARIOS,
@@ -44,7 +44,7 @@ from harness.report.segments import read_runs
 from harness.run import machine, verdict
 from harness.run.describe import describe_all
 from harness.run.plan import PROFILES, Narrowing, Planned, check_plan, plan
-from harness.run.resume import MixedRecordsError, split
+from harness.run.resume import split
 from harness.run.runner import CheckRunner, Finished, TimeRunner
 from harness.run.segments import check_segments
 from harness.run.settings import CheckSettings, TimeSettings
@@ -73,7 +73,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
     Exits 1 if a row named with --impl does not load.
     """
     _require_temporary_folder()
-    names = _implementations(impl)
+    names = registry.resolve_all(impl or registry.names())
     with Console(stderr=True).status("asking every row ..."):
         rows = describe_all(names)
     terminal.console().print(terminal.availability_table(rows))
@@ -103,8 +103,8 @@ def check(
     Without --impl the segment operations are checked too.
     """
     _require_temporary_folder()
-    names = _implementations(impl)
-    required = [*(names if impl else ()), *(_implementations(require) if require else ())]
+    names = registry.resolve_all(impl or registry.names())
+    required = [*(names if impl else ()), *registry.resolve_all(require)]
     planned = check_plan(names, _narrowing(**narrowing))
     settings = CheckSettings(limit_s=timeout, memory_limit_bytes=memory_limit, jobs=jobs)
     if json_file is not None:
@@ -179,7 +179,7 @@ def bench(
     was timed of a row named with --impl. Ctrl-C keeps what there is.
     """
     _require_temporary_folder()
-    names = _implementations(impl)
+    names = registry.resolve_all(impl or registry.names())
     planned = plan(profile, names, _narrowing(**narrowing), rounds, shard)
     done: list[Record] = []
     settings = TimeSettings(
@@ -190,7 +190,7 @@ def bench(
         skip_larger=skip,
     )
     if resume and results.is_dir():
-        planned, done = _left(planned, results)
+        planned, done = split(planned, _read(read_records, [results]), machine.environment())
     console = terminal.console()
     if dry_run:
         terminal.say(console, *(f"round {each.round}  {case_id(each.case)}" for each in planned))
@@ -351,14 +351,6 @@ def _measured(
     return records, None
 
 
-def _left(planned: Sequence[Planned], results: Path) -> tuple[list[Planned], list[Record]]:
-    """What of a plan is left to run, and the records there are of the rest."""
-    try:
-        return split(planned, _read(read_records, [results]), machine.environment())
-    except MixedRecordsError as error:
-        raise Mistake(str(error)) from error
-
-
 def _require_temporary_folder() -> None:
     """End as on a usage error where no temporary folder can be used by all that is started."""
     try:
@@ -372,13 +364,6 @@ def _require_temporary_folder() -> None:
 def _run_id() -> str:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     return f"{now}-{uuid.uuid4().hex[:6]}"
-
-
-def _implementations(given: Sequence[str] | None) -> list[str]:
-    try:
-        return registry.resolve_all(given or registry.names())
-    except registry.UnknownImplementationError as error:
-        raise Mistake(str(error)) from error
 
 
 def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
@@ -401,8 +386,6 @@ def _records(paths: Sequence[Path]) -> list[Record]:
 def _read(reader: Callable[[Sequence[Path]], list[_Read]], paths: Sequence[Path]) -> list[_Read]:
     try:
         return reader(paths)
-    except RecordsError as error:
-        raise Mistake(str(error)) from error
     except OSError as error:
         raise Mistake(why(error)) from error
 

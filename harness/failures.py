@@ -11,6 +11,10 @@ import click
 from rich.console import Console
 
 from harness import terminal
+from harness.contract.registry import UnknownImplementationError
+from harness.contract.store import RecordsError
+from harness.report.documents import MarkersError
+from harness.run.resume import MixedRecordsError
 
 
 class Failure(click.ClickException):
@@ -35,8 +39,12 @@ class Interrupted(Failure):
     mark, exit_code = "", 130
 
 
+_MISTAKES = (UnknownImplementationError, RecordsError, MixedRecordsError, MarkersError)
+"""Errors whose words are for whoever typed the command."""
+
+
 class Commands(click.Group):
-    """Tells of a file that cannot be read or written, and of Ctrl-C, without a traceback."""
+    """Tells of a mistake, of a file that cannot be read or written and of Ctrl-C without a traceback."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line, on whatever terminal."""
@@ -47,6 +55,8 @@ class Commands(click.Group):
         """Run the command asked for; what goes wrong is a `Failure`."""
         try:
             return super().invoke(ctx)
+        except _MISTAKES as error:
+            raise Mistake(str(error)) from error
         except BrokenPipeError:
             raise  # whoever read the output has gone: click ends without a word
         except OSError as error:

@@ -179,7 +179,7 @@ def writes(tree: ast.AST) -> Iterator[str]:
             modes = [value.value for value in node.args if isinstance(value, ast.Constant)]
             if (
                 name in WRITERS
-                or called.startswith("shutil.")
+                or called.startswith(("shutil.copy", "shutil.move"))
                 or (name == "open" and {"w", "a", "x", "wb", "ab", "xb"} & {*modes})
             ):
                 yield name
