@@ -9,10 +9,9 @@ import shlex
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -26,7 +25,8 @@ from harness.contract.encoding import encode, is_unicode
 from harness.contract.names import file_name
 from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
-from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, RecordsError, read_records
+from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, read_records
+from harness.failures import Commands, Failure, Interrupted, Mistake, tried, why, written
 from harness.options import (
     TIMED_SCENARIOS,
     Seconds,
@@ -44,7 +44,7 @@ from harness.report.segments import read_runs
 from harness.run import machine, verdict
 from harness.run.describe import describe_all
 from harness.run.plan import PROFILES, Narrowing, Planned, check_plan, plan
-from harness.run.resume import MixedRecordsError, split
+from harness.run.resume import split
 from harness.run.runner import CheckRunner, Finished, TimeRunner
 from harness.run.segments import check_segments
 from harness.run.settings import CheckSettings, TimeSettings
@@ -57,47 +57,7 @@ _PROBLEM = "[red]problem[/] "
 _Read = TypeVar("_Read")
 
 
-class Failure(click.ClickException):
-    """Ends a command with words on standard error and an exit code."""
-
-    mark = "[red]error:[/] "
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print each line after the mark."""
-        terminal.say(Console(stderr=True), *self.message.splitlines(), mark=self.mark)
-
-
-class Mistake(Failure):
-    """What the command line asks for cannot be done; says what can."""
-
-    exit_code = 2
-
-
-class Interrupted(Failure):
-    """Ctrl-C; the exit code is a shell's."""
-
-    mark, exit_code = "", 130
-
-
-class _Command(click.Group):
-    """Tells of a file that cannot be read or written, and of Ctrl-C, without a traceback."""
-
-    def main(self, *arguments: Any, **options: Any) -> Any:
-        terminal.replace_what_cannot_be_shown()
-        return super().main(*arguments, **options)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise  # whoever read the output has gone: click ends without a word
-        except OSError as error:
-            raise Failure(_why(error)) from error
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
-
-
-@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def main() -> None:
     """What does it cost to differentiate an irregular particle algorithm in each framework?
 
@@ -113,7 +73,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
     Exits 1 if a row named with --impl does not load.
     """
     _require_temporary_folder()
-    names = _implementations(impl)
+    names = registry.resolve_all(impl or registry.names())
     with Console(stderr=True).status("asking every row ..."):
         rows = describe_all(names)
     terminal.console().print(terminal.availability_table(rows))
@@ -143,15 +103,15 @@ def check(
     Without --impl the segment operations are checked too.
     """
     _require_temporary_folder()
-    names = _implementations(impl)
-    required = [*(names if impl else ()), *(_implementations(require) if require else ())]
+    names = registry.resolve_all(impl or registry.names())
+    required = [*(names if impl else ()), *registry.resolve_all(require)]
     planned = check_plan(names, _narrowing(**narrowing))
     settings = CheckSettings(limit_s=timeout, memory_limit_bytes=memory_limit, jobs=jobs)
     if json_file is not None:
-        with _tried(json_file, "give --json a file that can be written"):
+        with tried(json_file, "give --json a file that can be written"):
             output.require_writable(json_file)
     if save is not None:
-        with _tried(save, "give --save a folder"):
+        with tried(save, "give --save a folder"):
             output.require_writable_folder(save)
     unwritten: list[str] = []
     try:
@@ -168,7 +128,7 @@ def check(
             "records": reached.records,
             "segments": checks,
         }
-        with _written(json_file, unwritten):
+        with written(json_file, unwritten):
             output.write(json_file, msgspec.json.format(encode(content)))
     console = terminal.console()
     console.print(terminal.agreement_table(reached.records))
@@ -219,7 +179,7 @@ def bench(
     was timed of a row named with --impl. Ctrl-C keeps what there is.
     """
     _require_temporary_folder()
-    names = _implementations(impl)
+    names = registry.resolve_all(impl or registry.names())
     planned = plan(profile, names, _narrowing(**narrowing), rounds, shard)
     done: list[Record] = []
     settings = TimeSettings(
@@ -230,13 +190,13 @@ def bench(
         skip_larger=skip,
     )
     if resume and results.is_dir():
-        planned, done = _left(planned, results)
+        planned, done = split(planned, _read(read_records, [results]), machine.environment())
     console = terminal.console()
     if dry_run:
         terminal.say(console, *(f"round {each.round}  {case_id(each.case)}" for each in planned))
         terminal.say(console, terminal.counted(len(planned), "case"))
         return
-    with _tried(results, "give --results a folder"):
+    with tried(results, "give --results a folder"):
         output.require_writable_folder(results)
     records, cut_short = _measured(planned, settings, results, done, quiet)
     console.print(terminal.timing_tables(records))
@@ -269,7 +229,7 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
     records, runs = _records(results), _read(read_runs, results)
     console = terminal.console()
     if not only_check:
-        with _tried(out, "give --out a folder"):
+        with tried(out, "give --out a folder"):
             output.require_writable_folder(out)
         lacking = reports.write(records, out, runs)
         page = f"the page was not written: {lacking}" if lacking else f"open {shlex.quote(str(out / 'index.html'))}"
@@ -298,7 +258,7 @@ def export(results: tuple[Path, ...], out: Path) -> None:
     """Write the cases of records as one table: a row per machine and case, medians in seconds, sizes in bytes."""
     cases = data.cases(_records(results))
     try:
-        with _tried(out, "give --out a file that can be written"):
+        with tried(out, "give --out a file that can be written"):
             data.export(cases, out)
     except ValueError as error:
         raise Mistake(str(error)) from error
@@ -317,11 +277,11 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     """
     before, after, unwritten = _records([old]), _records([new]), list[str]()
     if markdown is not None:
-        with _tried(markdown, "give --markdown a file that can be written"):
+        with tried(markdown, "give --markdown a file that can be written"):
             output.require_writable(markdown)
     comparisons = comparing.compare(before, after)
     if markdown is not None:
-        with _written(markdown, unwritten):
+        with written(markdown, unwritten):
             output.write(markdown, comparing.markdown(comparisons).encode(errors="replace"))
     terminal.console().print(terminal.comparison_table(comparisons))
     if unwritten:
@@ -354,7 +314,7 @@ def _judged(
             progress.finished(each, finished.record)
             if save is not None and finished.gradient is not None:
                 path = save / f"{file_name(case_id(each.case))}.npy"
-                with _written(path, unwritten):
+                with written(path, unwritten):
                     output.write(path, _npy(finished.gradient))
 
         return verdict.reach(runner, planned, required, on_finished)
@@ -391,14 +351,6 @@ def _measured(
     return records, None
 
 
-def _left(planned: Sequence[Planned], results: Path) -> tuple[list[Planned], list[Record]]:
-    """What of a plan is left to run, and the records there are of the rest."""
-    try:
-        return split(planned, _read(read_records, [results]), machine.environment())
-    except MixedRecordsError as error:
-        raise Mistake(str(error)) from error
-
-
 def _require_temporary_folder() -> None:
     """End as on a usage error where no temporary folder can be used by all that is started."""
     try:
@@ -412,13 +364,6 @@ def _require_temporary_folder() -> None:
 def _run_id() -> str:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     return f"{now}-{uuid.uuid4().hex[:6]}"
-
-
-def _implementations(given: Sequence[str] | None) -> list[str]:
-    try:
-        return registry.resolve_all(given or registry.names())
-    except registry.UnknownImplementationError as error:
-        raise Mistake(str(error)) from error
 
 
 def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
@@ -441,34 +386,8 @@ def _records(paths: Sequence[Path]) -> list[Record]:
 def _read(reader: Callable[[Sequence[Path]], list[_Read]], paths: Sequence[Path]) -> list[_Read]:
     try:
         return reader(paths)
-    except RecordsError as error:
-        raise Mistake(str(error)) from error
     except OSError as error:
-        raise Mistake(_why(error)) from error
-
-
-@contextmanager
-def _tried(path: Path, way_out: str) -> Iterator[None]:
-    """Try an output before there is anything to lose."""
-    try:
-        yield
-    except OSError as error:
-        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror or error
-        raise Mistake(f"cannot write to {path}: {why}; {way_out}") from error
-
-
-@contextmanager
-def _written(path: Path, unwritten: list[str]) -> Iterator[None]:
-    """Write an output at the end: where that fails, what was found out is still to be told."""
-    try:
-        yield
-    except OSError as error:
-        unwritten.append(f"cannot write {path}: {error.strerror or error}")
-
-
-def _why(error: OSError) -> str:
-    """Why, and of which file where that is known."""
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
+        raise Mistake(why(error)) from error
 
 
 def _npy(array: FloatArray) -> bytes:

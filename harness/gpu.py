@@ -73,8 +73,13 @@ def main() -> int:
         print("bench-gpu needs an NVIDIA GPU and its driver; none answers here. `make bench` measures the CPU")
         return 2
     results = Path("results") / machine.machine_name()
-    results.mkdir(parents=True, exist_ok=True)
-    with (results / "bench-gpu.log").open("a", encoding="utf-8", errors="replace") as log:
+    try:
+        output.require_writable_folder(results)
+        log = (results / "bench-gpu.log").open("a", encoding="utf-8", errors="replace")
+    except OSError as error:
+        print(f"bench-gpu cannot write to {results}: {error.strerror}; run it in a folder where it can")
+        return 2
+    with log:
         run = Run(results, log, start + BUDGET_S)
         codes = [run.check(), run.tests(), run.rows(), run.segments()]
         run.say(f"{time.monotonic() - start:.0f} s; records, log and the check in {results}")
@@ -140,9 +145,18 @@ class Run:
                 WARP_CACHE_PATH=f"{folder}/warp",
             )
             if written.exists():
-                output.write(self.results / written.name, written.read_bytes())
+                code = self._keep(written) or code
                 self._show_segments(Path(folder))
         return code
+
+    def _keep(self, file: Path) -> int:
+        """Copy a file to the results; 1 where that fails, which is said."""
+        try:
+            output.write(self.results / file.name, file.read_bytes())
+        except OSError as error:
+            self.say(f"cannot write {self.results / file.name}: {error.strerror}")
+            return 1
+        return 0
 
     def _show_segments(self, folder: Path) -> None:
         from harness.report.segments import provenance, read_runs, summary

@@ -104,6 +104,10 @@ MARKER = "<!-- pairgrad:"
 _BLOCK = re.compile(r"(<!-- pairgrad:begin (?P<name>[\w-]+) -->\r?\n).*?(<!-- pairgrad:end (?P=name) -->)", re.S)
 
 
+class MarkersError(ValueError):
+    """A page whose markers are not understood."""
+
+
 def refresh_marked(page: str, blocks: Mapping[str, str]) -> str:
     """A page with what stands between its markers replaced, in the line ends of the page.
 
@@ -112,18 +116,18 @@ def refresh_marked(page: str, blocks: Mapping[str, str]) -> str:
         blocks: markdown by name.
 
     Raises:
-        ValueError: a marker names no block, or has no partner.
+        MarkersError: a marker names no block, or has no partner.
     """
     for kind in ("begin", "end"):
         for name in re.findall(rf"<!-- pairgrad:{kind} (\S+) -->", page):
             if name not in blocks:
-                raise ValueError(f"no block {name!r} to put between markers; there are {', '.join(sorted(blocks))}")
+                raise MarkersError(f"no block {name!r} to put between markers; there are {', '.join(sorted(blocks))}")
     markers = page.count(MARKER)
     end = "\r\n" if "\r\n" in page else "\n"
     shown = {name: f"\n{block}\n\n".replace("\n", end) for name, block in blocks.items()}
     refreshed, replaced = _BLOCK.subn(lambda m: f"{m[1]}{shown[m['name']]}{m[3]}", page)
     if 2 * replaced != markers:
-        raise ValueError(f"{markers} markers make {replaced} blocks: a pairgrad:begin or pairgrad:end has no partner")
+        raise MarkersError(f"{markers} markers make {replaced} blocks: a pairgrad:begin or pairgrad:end has no partner")
     return refreshed
 
 

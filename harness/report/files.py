@@ -48,7 +48,7 @@ def write(records: Sequence[Record], out: Path, runs: Sequence[Run] = ()) -> str
 
     Raises:
         OSError: a file cannot be written.
-        ValueError: a page's markers are not understood.
+        MarkersError: a page's markers are not understood.
     """
     from harness.report import figures, segments_figure
 
@@ -105,7 +105,10 @@ def _texts(records: pd.DataFrame, cases: pd.DataFrame, out: Path, runs: Sequence
         for name, blocks in shown.items():
             page = out.parent / name
             if page.is_file() and documents.MARKER.encode() in (held := page.read_bytes()):
-                texts[page] = documents.refresh_marked(held.decode(errors=_AS_BYTES), blocks)
+                try:
+                    texts[page] = documents.refresh_marked(held.decode(errors=_AS_BYTES), blocks)
+                except documents.MarkersError as error:
+                    raise documents.MarkersError(f"{page}: {error}; mend the markers") from error
     return texts
 
 

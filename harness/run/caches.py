@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.contract import registry
+from harness.contract.encoding import is_unicode
 from harness.run import machine
 
 OVERRIDE = "PAIRGRAD_CACHE"
@@ -66,14 +67,14 @@ def shared(environment: Mapping[str, str], implementation: str | None = None) ->
 
 
 def _root() -> Path:
-    """The folder of all caches; one that ends with this process where the user's cannot be written to."""
+    """The folder of all caches; one that ends with this process where the user's cannot be used by every compiler."""
     try:
         root = Path(os.environ.get(OVERRIDE) or _user_caches() / "pairgrad").absolute()
         root.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=root).close()
     except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return _temporary_root()
-    return root
+    return root if is_unicode(str(root)) else _temporary_root()
 
 
 def _user_caches() -> Path:

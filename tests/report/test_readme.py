@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 
+import pytest
+from click.testing import CliRunner
 from made_up import make_record
 
+from harness.cli import main
+from harness.contract.store import RecordFile
 from harness.report.files import write
 
 OTHERS = b"# \xffTheirs\r\nno marker of ours,\rthree kinds of line ends\n"
@@ -49,3 +53,15 @@ def test_a_readme_with_our_markers_keeps_the_rest_its_mode_and_its_link(tmp_path
     assert content.count(b"\n") == content.count(b"\r\n")
     assert target.stat().st_mode & 0o777 == 0o600
     assert os.readlink(readme) == target.name
+
+
+@pytest.mark.parametrize("only_check", [(), ("--check",)])
+def test_markers_that_are_not_understood_are_a_mistake_with_the_page_named(tmp_path, only_check):
+    readme, results = tmp_path / "README.md", tmp_path / "results"
+    readme.write_text("<!-- pairgrad:begin nothing -->")
+    RecordFile(results / "a.jsonl").add(make_record(outcome="unavailable", reason="no wheel"))
+    command = ["report", "--results", str(results), "--out", str(tmp_path / "reports"), *only_check]
+    ended = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert ended.exit_code == 2
+    assert f"error: {readme}: no block 'nothing'" in ended.stderr
+    assert readme.read_text() == "<!-- pairgrad:begin nothing -->"

@@ -117,3 +117,10 @@ def test_a_check_has_warm_caches_and_a_timing_cold_ones(root, bench, check):
     """The fake makes the folders and fails where they are."""
     assert [check("wants_a_cold_cache", number=number).outcome for number in range(2)] == ["ok", "error"]
     assert [bench("wants_a_cold_cache", number=number).outcome for number in range(2)] == ["ok", "ok"]
+
+
+def test_a_folder_that_is_no_utf_8_is_left_to_those_who_can_use_it(monkeypatch, tmp_path):
+    root = tmp_path / os.fsdecode(b"odd\xff")
+    monkeypatch.setenv(caches.OVERRIDE, str(root))
+    assert str(caches.folder()).isascii()
+    assert not any(root.iterdir())

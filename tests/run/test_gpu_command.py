@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -50,6 +51,15 @@ def test_what_the_harness_needs_is_named_with_the_way_out(
     told = capsys.readouterr().out
     assert "needs a_module_nobody_has in" in told
     assert "-m pip install its-package\n" in told
+
+
+def test_results_that_cannot_be_written_are_told_before_the_first_step(
+    steps: Steps, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").write_text("mine")
+    assert gpu.main() == 2
+    assert steps.asked == []
+    assert "bench-gpu cannot write to results/" in capsys.readouterr().out
 
 
 # -- its steps ---------------------------------------------------------------------------------------------------------
@@ -169,6 +179,19 @@ def test_segment_timings_are_kept_and_shown_though_the_step_failed(steps: Steps,
     assert "3.00" in told
 
 
+def test_segment_timings_that_cannot_be_kept_are_shown_all_the_same(steps: Steps, tmp_path: Path) -> None:
+    def write(*command: str) -> None:
+        Path(command[command.index("--benchmark-json") + 1]).write_text(segment_timings(1e-3, 3e-3))
+
+    steps.on_command = write
+    (tmp_path / "segments-cuda.json").mkdir()
+    run = run_until(NO_TIME_LIMIT, tmp_path)
+    assert run.segments() == 1
+    told = run.log.getvalue()  # type: ignore[attr-defined]
+    assert f"cannot write {tmp_path / 'segments-cuda.json'}: it is a folder" in told
+    assert "N = 100,000" in told
+
+
 def test_what_another_run_timed_is_left_alone_where_nothing_was(steps: Steps, tmp_path: Path) -> None:
     (tmp_path / "segments-cuda.json").write_text("earlier")
     run = run_until(NO_TIME_LIMIT, tmp_path)
@@ -200,7 +223,7 @@ def test_a_step_ends_with_all_it_started_and_its_output_is_kept(tmp_path: Path, 
     run = run_until(NO_TIME_LIMIT, tmp_path)
     code = run.step(3.0, *python(STARTS_A_CHILD, sleeps))
     assert (code == 0) is right
-    said = run.log.getvalue().removeprefix(f"$ -c {STARTS_A_CHILD} {sleeps}\n")  # type: ignore[attr-defined]
+    said = run.log.getvalue().removeprefix(f"$ {shlex.join(('-c', STARTS_A_CHILD, sleeps))}\n")  # type: ignore[attr-defined]
     child, *rest = said.splitlines()
     assert rest == ([] if right else ["ended after 3 s"])
     deadline = time.monotonic() + 10.0

@@ -8,73 +8,76 @@ import sys
 
 import msgspec
 import pytest
-from fake_cases import fake, planned
+from fake_cases import fake, made_record, planned
 
+from harness.check.oracle import ALL_PAIRS_LIMIT
 from harness.check.outcomes import outcome_of
 from harness.contract.messages import Message
 from harness.contract.records import Result
 from harness.contract.store import read_records
+from harness.run import machine, references
 from harness.run import runner as running
 from harness.run.process import Ended
 from harness.run.resume import split
-from harness.run.runner import Runner
-from harness.run.settings import Settings
+from harness.run.runner import TimeRunner
+from harness.run.settings import TimeSettings
 
-TIMED = Settings(budget_s=0.0)
 FULL = os.strerror(errno.ENOSPC)
+LARGE = ALL_PAIRS_LIMIT + 1
 
 
 def ended(**fields):
     return Ended(**{"returncode": 0, "killed": None, "channel": b"", "tail": "", "peak_bytes": 0, **fields})
 
 
-def record(monkeypatch, supervise, settings=TIMED):
-    """The record of a case whose processes are replaced."""
-    monkeypatch.setattr(running, "supervise", supervise)
-    with Runner(settings, "test") as runner:
-        (finished,) = runner.run([planned("right")])
-        assert split([planned("right")], [finished.record], runner.environment) == ([planned("right")], [])
+def full(*arguments, **options):
+    raise OSError(errno.ENOSPC, FULL)
+
+
+def record(n=10):
+    """The record of a case that is timed, which a resumed run takes up again."""
+    plan = [planned("right", n)]
+    with TimeRunner(TimeSettings(budget_s=0.0), "test") as runner:
+        (finished,) = runner.run(plan)
+        assert split(plan, [finished.record], runner.environment) == (plan, [])
+    assert finished.record.outcome == "harness-error"
+    assert not finished.record.is_expected
     return finished.record
 
 
-def test_the_oracle_failing_is_no_fault_of_the_row(monkeypatch):
-    found = record(monkeypatch, lambda *arguments, **options: ended(returncode=1, tail=f"OSError: {FULL}"))
-    assert (found.outcome, found.is_expected) == ("harness-error", False)
-    assert found.reason == f"the oracle ended with 1: OSError: {FULL}"
+def test_an_oracle_that_fails_is_no_fault_of_the_row(monkeypatch):
+    monkeypatch.setattr(references, "supervise", lambda *a, **b: ended(returncode=1, tail=f"OSError: {FULL}"))
+    assert record(LARGE).reason == f"the oracle ended with 1: OSError: {FULL}"
+
+
+def test_references_that_cannot_be_kept_are_no_fault_of_the_row(monkeypatch):
+    monkeypatch.setattr(references, "save", full)
+    assert FULL in record().reason
 
 
 def test_a_process_that_cannot_be_started_is_no_fault_of_the_row(monkeypatch):
-    def full(module, *arguments, **options):
-        if module == "harness.run.worker":
-            raise OSError(errno.ENOSPC, FULL)
-        return ended()
-
-    found = record(monkeypatch, full)
-    assert (found.outcome, found.reason) == ("harness-error", f"no process could be run for it: [Errno 28] {FULL}")
+    monkeypatch.setattr(running, "supervise", full)
+    assert record().reason == f"no process could be run for it: [Errno 28] {FULL}"
 
 
 def test_a_row_that_dies_of_a_full_disk_is_to_be_tried_again(monkeypatch):
-    found = record(
-        monkeypatch, lambda module, *a, **b: ended(returncode=int(module == "harness.run.worker"), tail=FULL)
-    )
-    assert found.outcome == "harness-error"
-    assert FULL in found.reason
+    monkeypatch.setattr(running, "supervise", lambda *arguments, **options: ended(returncode=1, tail=FULL))
+    assert FULL in record().reason
 
 
 def test_ok_without_a_sample_is_not_ok_where_times_were_asked_for(monkeypatch):
-    def untimed(module, *arguments, on_line=lambda line: None, **options):
+    def untimed(*arguments, on_line, **options):
         on_line(msgspec.json.encode(Message(result=Result(outcome="ok"))))
         return ended()
 
-    found = record(monkeypatch, untimed)
-    assert (found.outcome, found.reason) == ("harness-error", "nothing was timed")
+    monkeypatch.setattr(running, "supervise", untimed)
+    assert record().reason == "nothing was timed"
 
 
 def test_ok_without_a_sample_is_measured_anew_by_a_resumed_run():
-    with Runner(Settings(), "test") as runner:
-        (finished,) = runner.run([planned("right", 10)])
-    assert finished.record.outcome == "ok"
-    assert split([planned("right", 10)], [finished.record], runner.environment)[1] == []
+    environment = machine.environment()
+    found = made_record(environment=environment)
+    assert split([planned("right", 10)], [found], environment)[1] == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import stat
@@ -14,6 +15,7 @@ import pytest
 
 from harness.contract import output
 
+HARNESS = Path(output.__file__).parents[1]
 WRITE = """
 import sys
 from pathlib import Path
@@ -157,6 +159,35 @@ def test_a_file_that_may_not_be_written_is_told_before(tmp_path: Path, monkeypat
     monkeypatch.setattr(output.os, "access", lambda path, what: False)
     with pytest.raises(PermissionError):
         output.require_writable(path)
+
+
+WRITERS = {"write_text", "write_bytes", "mkstemp", "NamedTemporaryFile"}
+ELSEWHERE = {
+    ("gpu.py", "open"): "a log, which grows line by line",
+    ("memory.py", "write_text"): "not a file: it resets a counter of the kernel",
+    ("output.py", "write_bytes"): "the writer itself",
+    ("output.py", "open"): "the writer itself",
+}
+
+
+def writes(tree: ast.AST) -> Iterator[str]:
+    """Names of the calls that write files."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            name = called.rsplit(".", 1)[-1]
+            modes = [value.value for value in node.args if isinstance(value, ast.Constant)]
+            if (
+                name in WRITERS
+                or called.startswith(("shutil.copy", "shutil.move"))
+                or (name == "open" and {"w", "a", "x", "wb", "ab", "xb"} & {*modes})
+            ):
+                yield name
+
+
+def test_everything_is_written_here() -> None:
+    found = {(path.name, name) for path in HARNESS.rglob("*.py") for name in writes(ast.parse(path.read_text()))}
+    assert found == {*ELSEWHERE}
 
 
 def test_trying_changes_nothing(tmp_path: Path) -> None:
