@@ -9,14 +9,7 @@ from harness.contract.protocol import Case
 from harness.contract.records import case_id
 from harness.run import machine
 
-ALIKE = [
-    "CPU-1, 2 cores",
-    "CPU 1, 2 cores",
-    "CPU (1), 2 cores",
-    "cpu 1 2 cores",
-    "CPU 1 , 2 cores",
-    "CPU\x1b1, 2 cores",
-]
+ALIKE = [f"{name}, 2 cores" for name in ("CPU-1", "CPU 1", "CPU (1)", "cpu 1", "CPU 1 ", "CPU\x1b1")]
 
 
 def test_texts_that_differ_in_punctuation_or_case_alone_have_names_of_their_own() -> None:

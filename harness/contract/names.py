@@ -16,7 +16,7 @@ def file_name(text: str) -> str:
     digest of the whole of it, so that texts that differ in case or punctuation alone have names of their own.
     """
     kept = re.sub(r"[^a-z0-9_.]+", "-", text.lower()).strip("-.")[:_LONGEST]
-    if kept == text and not _LOOKS_MADE.search(text):
+    if kept and kept == text and not _LOOKS_MADE.search(text):
         return text
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{kept}-{digest}".lstrip("-")

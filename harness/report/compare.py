@@ -91,11 +91,8 @@ def compare(old: Iterable[Record], new: Iterable[Record]) -> pd.DataFrame:
     found = [_judged(pair) for pair in both[both["_merge"] == "both"].to_dict("records")]
     alone = [both[both["_merge"] == side].drop(columns="_merge") for side in ("left_only", "right_only")]
     found += _unmatched(*alone)
-    made = pd.DataFrame(
-        [dict.fromkeys(QUANTITIES) | line for line in found],
-        columns=["case_id", "verdict", "reason", *QUANTITIES],
-        dtype=object,
-    )
+    lines = [dict.fromkeys(QUANTITIES) | line for line in found]
+    made = pd.DataFrame(lines, columns=["case_id", "verdict", "reason", *QUANTITIES], dtype=object)
     made["verdict"] = pd.Categorical(made["verdict"], VERDICTS, ordered=True)
     return made.sort_values(["verdict", "case_id"], ignore_index=True)
 

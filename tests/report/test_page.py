@@ -145,6 +145,50 @@ def test_filtering_by_column_and_by_words(opened):
     assert set(column(opened, "implementation")) == {"row_05"}
 
 
+SHOWN = (
+    "91,105,454",
+    "91105454",
+    "91.1 M",
+    "1.03 s",
+    "1,030.12",
+    "13.3 GB",
+    "13,300",
+    "1e6",
+    "1,000,000",
+    "7,526.066606",
+)
+
+
+@pytest.mark.parametrize("words", SHOWN)
+def test_a_search_finds_what_is_shown(browser, tmp_path, words):
+    slots = {"pair_slots": 91_105_454, "peak_host_bytes": 13_300_000_000}
+    one = make_record("one", 1_000_000, gradient=[1.03012] * 5, **slots)
+    other = make_record("other", 1000, grad_norm=1.5, peak_host_bytes=10)
+    path = tmp_path / "index.html"
+    path.write_text(page(frame([one, other]), cases([one, other])), encoding="utf-8")
+    tab = browser.new_page()
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("html[data-ready]")
+    tab.locator(".dt-search input").fill(words)
+    tab.wait_for_function("document.querySelector('.dt-info').innerText.includes('filtered')")
+    assert column(tab, "implementation") == ["one"]
+    tab.close()
+
+
+def test_a_filter_of_numbers_takes_them_as_shown(opened):
+    titles = opened.eval_on_selector_all(
+        "#records thead tr:first-child th", "cells => cells.map(c => c.innerText.trim())"
+    )
+    for title in ("N", "pair slots", "gradient [ms]", "loss"):
+        shown = next(words for words in column(opened, title) if words != "\N{EN DASH}")
+        field = opened.locator("#records thead tr:nth-child(2) th").nth(titles.index(title)).locator("input")
+        field.fill(shown)
+        opened.wait_for_function("document.querySelector('.dt-info').innerText.includes('filtered')")
+        assert set(column(opened, title)) == {shown}
+        field.fill("")
+        opened.wait_for_function("!document.querySelector('.dt-info').innerText.includes('filtered')")
+
+
 def test_failures_are_visible_and_their_reasons_are_text(opened):
     opened.locator(".dt-search input").fill("timeout")
     opened.wait_for_function("document.querySelector('.dt-info').innerText.includes('200')")
