@@ -64,7 +64,7 @@ _TIMING: text.Columns[Entry] = {
 }
 _LEAST = ("memory", "compile", "slots", "grad/fwd", "x best", "‖g‖₂", "loss")
 """Columns to leave out where the terminal is narrow, in this order."""
-_WORDS = frozenset({"implementation", "name", "what it is", "case", "verdict", "result", *DEVICES})
+_WORDS = frozenset({"implementation", "name", "framework", "what it is", "case", "verdict", "result", *DEVICES})
 _FOLDED = frozenset({"implementation", "what it is", "case"})
 """Columns that may be broken where all else fails; figures never are."""
 _STYLES = {"slower": "red", "broken": "red", "faster": "green", "mended": "green", "ambiguous": "yellow"}
@@ -244,17 +244,19 @@ def advice(records: Iterable[Record], results: Path, reports: Path) -> list[str]
 
 
 def availability_table(rows: Sequence[Availability]) -> RenderableType:
-    """Rows, what they are, and in which precisions they can run here on each device; what is missing stands below."""
+    """Rows, and in which precisions they can run here on each device; what is missing stands below."""
     lines = []
     reasons: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        about = row.description.title if row.description else "not importable here"
+        framework, about = ("", "not importable here")
+        if row.description:
+            framework, about = row.description.framework, row.description.title
         devices: dict[str, str] = {device: _availability(row, device) for device in DEVICES}
-        lines.append(_Line({"name": row.name, "what it is": about, **devices}))
+        lines.append(_Line({"name": row.name, "framework": framework, "what it is": about, **devices}))
         for reason in (row.problem, *(f"{d}: {why}" for d, why in row.missing.items() if why)):
             if reason:
                 reasons[reason].append(row.name)
-    return Group(_Sheet("Rows", ("name", "what it is", *DEVICES), lines), *_reasons(reasons))
+    return Group(_Sheet("Rows", ("name", "framework", "what it is", *DEVICES), lines), *_reasons(reasons))
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> RenderableType:

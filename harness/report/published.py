@@ -16,12 +16,10 @@ class PublishedAgreement(msgspec.Struct, frozen=True):
 
     Attributes:
         system: the study's name of it.
-        counterpart: the row here that does the same.
         loss, grad_norm, max_rel_diff: digits as printed; the difference is to Enzyme.jl's gradient.
     """
 
     system: str
-    counterpart: str
     loss: str
     grad_norm: str
     max_rel_diff: str
@@ -32,7 +30,6 @@ class PublishedTiming(msgspec.Struct, frozen=True):
 
     Attributes:
         system: the study's name of it.
-        counterpart: the row here that does the same; null where there is none.
         device: cpu or cuda.
         n: particles.
         forward_s, gradient_s, compile_s: seconds.
@@ -42,7 +39,6 @@ class PublishedTiming(msgspec.Struct, frozen=True):
     """
 
     system: str
-    counterpart: str | None
     device: str
     n: int
     forward_s: float | None = None

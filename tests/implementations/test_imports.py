@@ -1,48 +1,22 @@
-"""Which row may build on what: its framework's folder, the one row it is derived from, and nothing else."""
+"""Which row may build on what: its framework's folder, the one row it is derived from, and no other row."""
 
 from __future__ import annotations
 
-import ast
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from imports import imported
 
 from harness.contract import registry
 from harness.contract.protocol import Description
+from harness.contract.sources import closure
 
 FOLDER = registry.FOLDER
-FRAMEWORKS = {"_jax": {"jax", "jax_md"}, "_warp": {"warp"}, "_enzyme": {"jax", "enzyme_ad"}}
-"""What the folder of a framework may import; the Enzyme rows are JAX rows that call C++."""
-BELOW = {"_jax": set(), "_warp": set(), "_enzyme": {"_jax"}}
-MEASURED = {"jax", "jaxlib", "jax_md", "torch", "warp", "numba", "enzyme_ad"}
-LIBRARIES = {*FRAMEWORKS, "segment_ops"}
-
-
-def imported(folder: Path) -> set[tuple[str, ...]]:
-    """Dotted names, in parts, of all that the Python files of a folder import."""
-    return {name for path in folder.rglob("*.py") for name in _names(ast.parse(path.read_text()))}
-
-
-def _names(tree: ast.Module) -> Iterator[tuple[str, ...]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (tuple(alias.name.split(".")) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            module = tuple(node.module.split("."))
-            yield from ((*module, alias.name) for alias in node.names)
-
-
-def siblings(names: set[tuple[str, ...]], own: str) -> set[str]:
-    """Other folders of `implementations/` among them."""
-    return {name[1] for name in names if name[0] == "implementations" and len(name) > 1} - {own}
-
-
-def included(folder: Path, own: str) -> set[str]:
-    """Folders whose C++ headers and sources a row's own include."""
-    lines = [line for path in folder.glob("*.cpp") for line in path.read_text().splitlines()]
-    return {line.split('"')[1].split("/")[0] for line in lines if line.startswith("#include")} - {own}
+MEASURED = {"jax", "jax_md", "torch", "warp", "numba", "enzyme_ad"}
+FRAMEWORKS = {"_jax": {"jax", "jax_md"}, "_warp": {"warp"}, "_enzyme": {"jax", "jax_md", "enzyme_ad"}}
+"""What the folder of each framework may reach; the Enzyme rows are JAX rows that call C++."""
 
 
 @functools.cache
@@ -57,21 +31,37 @@ def descriptions() -> dict[str, Description]:
     return found
 
 
-def wrong_derivations(derived_from: Mapping[str, str | None], rows_used: Mapping[str, set[str]]) -> set[str]:
+@functools.cache
+def reached(*start: Path) -> set[Path]:
+    """Files of `implementations/` that these import, include or name, themselves among them."""
+    return {path for path in closure(start, [FOLDER.parent], [FOLDER]) if path.is_relative_to(FOLDER)}
+
+
+def of_row(name: str) -> set[Path]:
+    return reached(*sorted((FOLDER / name).glob("*.*")))
+
+
+def rows_among(paths: set[Path]) -> set[str]:
+    return {path.relative_to(FOLDER).parts[0] for path in paths} & set(registry.names())
+
+
+def frameworks_of(paths: set[Path]) -> set[str]:
+    python = (path for path in paths if path.suffix == ".py")
+    return {name.split(".")[0] for path in python for name in imported(path)} & MEASURED
+
+
+def wrong_derivations(derived_from: Mapping[str, str | None], used: Mapping[str, set[str]]) -> set[str]:
     """Rows that use another row than the one they say, or one that is itself derived."""
     return {
         name
         for name, source in derived_from.items()
-        if rows_used[name] != ({source} if source else set()) or (source and derived_from[source] is not None)
+        if used[name] != ({source} if source else set()) or (source and derived_from[source] is not None)
     }
 
 
 def test_a_row_builds_on_no_row_but_the_one_it_says_it_is_derived_from() -> None:
-    said = descriptions()
-    used = {
-        name: (siblings(imported(FOLDER / name), name) | included(FOLDER / name, name)) - LIBRARIES for name in said
-    }
-    assert not wrong_derivations({name: each.derived_from for name, each in said.items()}, used)
+    said = {name: each.derived_from for name, each in descriptions().items()}
+    assert not wrong_derivations(said, {name: rows_among(of_row(name)) - {name} for name in said})
 
 
 @pytest.mark.parametrize(
@@ -88,24 +78,10 @@ def test_wrong_derivations_are_seen(derived_from: dict[str, str | None], used: d
 
 
 @pytest.mark.parametrize("folder", FRAMEWORKS)
-def test_a_frameworks_folder_imports_no_row_and_no_other_framework(folder: str) -> None:
-    names = imported(FOLDER / folder)
-    assert siblings(names, folder) <= BELOW[folder]
-    assert {name[0] for name in names} & MEASURED <= FRAMEWORKS[folder]
-
-
-def reached(module: str, seen: set[str]) -> set[str]:
-    """Frameworks imported by a module of `implementations` and by those that it imports."""
-    path = FOLDER.parent / Path(*module.split(".")).with_suffix(".py")
-    if module in seen or not path.is_file():
-        return set()
-    seen.add(module)
-    found = set()
-    for name in _names(ast.parse(path.read_text())):
-        found |= {name[0]} & MEASURED
-        if name[0] == "implementations":  # `from a import b` names a module b or something in a
-            found |= reached(".".join(name), seen) | reached(".".join(name[:-1]), seen)
-    return found
+def test_a_frameworks_folder_reaches_no_row_and_no_other_framework(folder: str) -> None:
+    paths = of_row(folder)
+    assert not rows_among(paths)
+    assert frameworks_of(paths) <= FRAMEWORKS[folder]
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -113,14 +89,12 @@ def test_a_row_imports_the_frameworks_it_names_and_no_other(name: str) -> None:
     if name not in descriptions():
         pytest.skip("its packages are not here")
     packages = {each.replace("-", "_").removesuffix("_lang") for each in descriptions()[name].packages}
-    used = reached(f"implementations.{name}.implementation", set())
-    assert used == packages & (MEASURED - {"jaxlib"})
+    assert frameworks_of(of_row(name)) == packages & MEASURED
 
 
 def test_an_adjoint_file_is_there_exactly_where_somebody_wrote_one() -> None:
     written = {name for name, each in descriptions().items() if each.adjoint.startswith("hand-written")}
-    files = {name for name in descriptions() if list((FOLDER / name).glob("adjoint.*"))}
-    assert files == written
+    assert {name for name in descriptions() if list((FOLDER / name).glob("adjoint.*"))} == written
     for name, each in descriptions().items():
         forward, adjoint = registry.lines_of_code(name, each)
         assert forward

@@ -11,7 +11,7 @@ import pytest
 from made_up import make_record
 from rich.console import Console, Group
 
-from harness.report import terminal
+from harness import terminal
 from harness.report.compare import compare
 from harness.run.describe import Availability
 
@@ -119,6 +119,7 @@ def test_availability():
     )
     assert [line.split()[-2:] for line in lines_with(page, "Title of")] == [["f32", "missing"]] * 2 + [["f32", "–"]]
     assert lines_with(page, "Title of warp_adjoint  f64, f32  missing")
+    assert [line.split()[:2] for line in lines_with(page, "Title of")] == [["a", "none"], ["c", "none"], ["d", "none"]]
     assert lines_with(page, "a, c: cuda: no CUDA device")
     assert lines_with(page, "b: ImportError: no warp")
 
