@@ -25,8 +25,10 @@ from harness.contract import output
 
 NEEDED = {
     "click": "click",
+    "jinja2": "jinja2",
     "msgspec": "msgspec",
     "numpy": "numpy",
+    "pandas": "pandas",
     "psutil": "psutil",
     "pynvml": "nvidia-ml-py",
     "rich": "rich",
