@@ -164,4 +164,4 @@ def test_sixty_cases_a_quarter_of_which_fail(tmp_path):
     ]
     assert tagged(FAMILY) == []
     left, done = split(whole, records, runner.environment)
-    assert (left, len(done)) == ([], 60)
+    assert (left, len(done)) == (right, len(FAILING))  # what was only checked is still to be timed
