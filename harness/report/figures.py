@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ RC: Any = {
     "axes.spines.right": False,
     "text.parse_math": False,  # a dollar is a dollar
 }
+_LETTERS_AN_INCH = 18  # of the smallest font
 _FEW_TICKS = 100.0  # powers of ten alone leave an axis of fewer decades than this nearly bare
 
 
@@ -72,7 +74,8 @@ def figure(kind: str, setting: Setting, cases: pd.DataFrame) -> Figure:
     """
     shown, look, panels = select(cases, **setting._asdict()), styles(cases), PANELS[kind]
     with matplotlib.rc_context(RC):
-        made = Figure(figsize=(4.2 * len(panels) + 3.6, 4.6), layout="constrained")
+        width = 4.2 * len(panels) + 3.6
+        made = Figure(figsize=(width, 4.6), layout="constrained")
         for axes, panel in zip(made.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
             _draw(axes, panel, shown, look, setting)
         handles = _handles(panels, shown, look, setting)
@@ -81,7 +84,9 @@ def figure(kind: str, setting: Setting, cases: pd.DataFrame) -> Figure:
         made.suptitle("\n".join(words), x=0.01, ha="left")
         failures = failed(shown)
         if failures:
-            made.supxlabel(label("Not plotted: " + "; ".join(failures)), x=0.01, ha="left", fontsize=7, wrap=True)
+            # broken here: Matplotlib, told to wrap, takes dollars for mathematics again
+            words = textwrap.fill(label("Not plotted: " + "; ".join(failures)), int(_LETTERS_AN_INCH * width))
+            made.supxlabel(words, x=0.01, ha="left", fontsize=7)
     return made
 
 

@@ -168,6 +168,14 @@ def test_duplicates_are_reported_and_the_newest_counts():
     assert comparison.gradient.old_s == 2.0
 
 
+@pytest.mark.parametrize(("old", "new", "verdict"), [(0.0, 0.0, "same"), (0.0, 1e-3, "slower"), (1e-3, 0.0, "faster")])
+def test_samples_of_no_time_at_all(old, new, verdict):
+    found = comparing.compare([make_record(gradient=[old] * 5)], [make_record(gradient=[new] * 5)])
+    assert list(found["verdict"]) == [verdict]
+    assert "nan" not in markdown(found)
+    assert "inf" not in markdown(found)
+
+
 def test_nothing_to_compare():
     assert compare([], []) == []
     assert "nothing to compare" in markdown(comparing.compare([], []))
