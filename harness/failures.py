@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ from harness.contract.registry import UnknownImplementationError
 from harness.contract.store import RecordsError
 from harness.report.documents import MarkersError
 from harness.run.resume import MixedRecordsError
+from harness.signals import Interrupted, interrupting
 
 
 class Failure(click.ClickException):
@@ -33,10 +34,28 @@ class Mistake(Failure):
     exit_code = 2
 
 
-class Interrupted(Failure):
-    """Ctrl-C; the exit code is a shell's."""
+class Stopped(Failure):
+    """Ctrl-C, TERM or HUP; the exit code is a shell's."""
 
-    mark, exit_code = "", 130
+    mark = ""
+
+    def __init__(self, asked: Interrupted, words: str) -> None:
+        super().__init__(f"{asked.words}: {words}" if words else asked.words)
+        self.exit_code = asked.exit_code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it, unless it is the terminal that has gone."""
+        with suppress(OSError):
+            super().show(file)
+
+
+_END = "harness.failures.end"
+"""Key, in a context's `meta`, of what a command does when it is asked to end."""
+
+
+def when_interrupted(end: Callable[[], str]) -> None:
+    """Let the command under way end so when it is asked to: `end` returns what there is to say then."""
+    click.get_current_context().meta[_END] = end
 
 
 _MISTAKES = (UnknownImplementationError, RecordsError, MixedRecordsError, MarkersError)
@@ -44,7 +63,7 @@ _MISTAKES = (UnknownImplementationError, RecordsError, MixedRecordsError, Marker
 
 
 class Commands(click.Group):
-    """Tells of a mistake, of a file that cannot be read or written and of Ctrl-C without a traceback."""
+    """Tells of a mistake, of a file that cannot be read or written and of Ctrl-C, TERM and HUP without a traceback."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line, on whatever terminal."""
@@ -54,15 +73,23 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command asked for; what goes wrong is a `Failure`."""
         try:
-            return super().invoke(ctx)
+            with interrupting():
+                return super().invoke(ctx)
         except _MISTAKES as error:
             raise Mistake(str(error)) from error
         except BrokenPipeError:
             raise  # whoever read the output has gone: click ends without a word
         except OSError as error:
             raise Failure(why(error)) from error
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
+        except Interrupted as asked:
+            raise Stopped(asked, _ended(ctx)) from None
+
+
+def _ended(ctx: click.Context) -> str:
+    """What a command that was asked to end has to say."""
+    with suppress(OSError):  # the terminal may be what has gone
+        return ctx.meta[_END]() if _END in ctx.meta else ""
+    return ""
 
 
 @contextmanager
