@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,21 +33,6 @@ class Mistake(Failure):
     """What the command line asks for cannot be done; says what can."""
 
     exit_code = 2
-
-
-class Stopped(Failure):
-    """Ctrl-C, TERM or HUP; the exit code is a shell's."""
-
-    mark = ""
-
-    def __init__(self, asked: Interrupted, words: str) -> None:
-        super().__init__(f"{asked.words}: {words}" if words else asked.words)
-        self.exit_code = asked.exit_code
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print it, unless it is the terminal that has gone."""
-        with suppress(OSError):
-            super().show(file)
 
 
 _END = "harness.failures.end"
@@ -82,14 +68,10 @@ class Commands(click.Group):
         except OSError as error:
             raise Failure(why(error)) from error
         except Interrupted as asked:
-            raise Stopped(asked, _ended(ctx)) from None
-
-
-def _ended(ctx: click.Context) -> str:
-    """What a command that was asked to end has to say."""
-    with suppress(OSError):  # the terminal may be what has gone
-        return ctx.meta[_END]() if _END in ctx.meta else ""
-    return ""
+            with suppress(OSError):  # the terminal may be what has gone
+                words = ctx.meta[_END]() if _END in ctx.meta else ""
+                terminal.say(Console(stderr=True), f"{asked.words}: {words}" if words else asked.words)
+            sys.exit(asked.exit_code)
 
 
 @contextmanager
