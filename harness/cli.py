@@ -26,7 +26,7 @@ from harness.contract.names import file_name
 from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
 from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, read_records
-from harness.failures import Commands, Failure, Interrupted, Mistake, tried, why, written
+from harness.failures import Commands, Failure, Mistake, tried, when_interrupted, why, written
 from harness.options import (
     TIMED_SCENARIOS,
     Seconds,
@@ -105,7 +105,8 @@ def check(
     _require_temporary_folder()
     names = registry.resolve_all(impl or registry.names())
     required = [*(names if impl else ()), *registry.resolve_all(require)]
-    planned = check_plan(names, _narrowing(**narrowing))
+    narrowed = _narrowing(**narrowing)
+    planned = check_plan(names, narrowed)
     settings = CheckSettings(limit_s=timeout, memory_limit_bytes=memory_limit, jobs=jobs)
     if json_file is not None:
         with tried(json_file, "give --json a file that can be written"):
@@ -114,11 +115,9 @@ def check(
         with tried(save, "give --save a folder"):
             output.require_writable_folder(save)
     unwritten: list[str] = []
-    try:
-        reached = _judged(planned, settings, required, save, quiet, unwritten)
-        checks, wrong = ([], []) if impl else check_segments()
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted: nothing was decided") from None
+    when_interrupted(lambda: "nothing was decided")
+    reached = _judged(planned, settings, required, save, quiet, unwritten)
+    checks, wrong = ([], []) if impl else check_segments(narrowed.variables)
     problems = reached.problems + wrong
     if json_file is not None:
         content = {
@@ -198,9 +197,16 @@ def bench(
         return
     with tried(results, "give --results a folder"):
         output.require_writable_folder(results)
-    records, cut_short = _measured(planned, settings, results, done, quiet)
-    console.print(terminal.timing_tables(records))
-    problems = verdict.problems_of([record for record in records if not record.is_expected], records)
+    records = list(done)
+
+    def interrupted() -> str:
+        terminal.say(console, *_tabulated(console, records), mark=_PROBLEM)
+        share = f"{len(records)} of {terminal.counted(len(done) + len(planned), 'record')}"
+        return f"{share} kept in {results}; go on with the same command and --resume"
+
+    when_interrupted(interrupted)
+    cut_short = _measured(planned, settings, results, records, quiet)
+    problems = _tabulated(console, records)
     if impl and cut_short is None:
         problems += verdict.nothing_timed(records, names)
     terminal.say(console, *problems, mark=_PROBLEM)
@@ -321,34 +327,39 @@ def _judged(
 
 
 def _measured(
-    planned: Sequence[Planned], settings: TimeSettings, results: Path, done: Sequence[Record], quiet: bool
-) -> tuple[list[Record], Failure | None]:
-    """Run what is left of a plan and store each record at once.
+    planned: Sequence[Planned], settings: TimeSettings, results: Path, records: list[Record], quiet: bool
+) -> Failure | None:
+    """Run what is left of a plan, store each record at once and add it to those there are.
 
     Returns:
-        All records there are, and what ended the run before its time.
+        What ended the run before its time.
     """
-    run_id, records = _run_id(), list(done)
+    run_id, done = _run_id(), len(records)
     file = RecordFile(results / f"{run_id}.jsonl")
-    try:
-        with (
-            terminal.progress(planned, quiet) as progress,
-            TimeRunner(settings, run_id, progress.phase, done) as runner,
-        ):
-            for each, finished in zip(planned, runner.run(planned), strict=True):
-                try:
-                    file.add(finished.record)
-                except OSError as error:
-                    held = terminal.counted(len(records) - len(done), "record")
-                    why = f"cannot write {file.path} ({error.strerror or error}); it holds the {held} before"
-                    return [*records, finished.record], Failure(why)
+    with (
+        terminal.progress(planned, quiet) as progress,
+        TimeRunner(settings, run_id, progress.phase, list(records)) as runner,
+    ):
+        for each, finished in zip(planned, runner.run(planned), strict=True):
+            try:
+                file.add(finished.record)
+            except OSError as error:
+                held = terminal.counted(len(records) - done, "record")
                 records.append(finished.record)
-                progress.finished(each, finished.record)
-    except KeyboardInterrupt:
-        share = f"{len(records)} of {terminal.counted(len(done) + len(planned), 'record')}"
-        way_on = f"interrupted: {share} kept in {results}; go on with the same command and --resume"
-        return records, Interrupted(way_on)
-    return records, None
+                return Failure(f"cannot write {file.path} ({error.strerror or error}); it holds the {held} before")
+            records.append(finished.record)
+            progress.finished(each, finished.record)
+    return None
+
+
+def _tabulated(console: Console, records: Sequence[Record]) -> list[str]:
+    """Print the tables of a run, finished or not.
+
+    Returns:
+        What nobody expected, one line each.
+    """
+    console.print(terminal.timing_tables(records))
+    return verdict.problems_of([record for record in records if not record.is_expected], records)
 
 
 def _require_temporary_folder() -> None:
@@ -373,7 +384,8 @@ def _narrowing(**given: tuple[Any, ...]) -> Narrowing:
         if number > cores:
             raise Mistake(f"--threads {number} is more than the {cores} cores this process may use")
     plural = {"n": "ns", "scenario": "scenarios", "device": "devices", "dtype": "dtypes", "threads": "threads"}
-    return Narrowing(**{plural[name]: tuple(values) for name, values in given.items()})
+    axes: dict[str, Any] = {many: tuple(given[one]) for one, many in plural.items()}
+    return Narrowing(**axes, variables=dict(given["variables"]))
 
 
 def _records(paths: Sequence[Path]) -> list[Record]:

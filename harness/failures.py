@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ from harness.contract.registry import UnknownImplementationError
 from harness.contract.store import RecordsError
 from harness.report.documents import MarkersError
 from harness.run.resume import MixedRecordsError
+from harness.signals import Interrupted, interrupting
 
 
 class Failure(click.ClickException):
@@ -33,10 +35,13 @@ class Mistake(Failure):
     exit_code = 2
 
 
-class Interrupted(Failure):
-    """Ctrl-C; the exit code is a shell's."""
+_END = "harness.failures.end"
+"""Key, in a context's `meta`, of what a command does when it is asked to end."""
 
-    mark, exit_code = "", 130
+
+def when_interrupted(end: Callable[[], str]) -> None:
+    """Let the command under way end so when it is asked to: `end` returns what there is to say then."""
+    click.get_current_context().meta[_END] = end
 
 
 _MISTAKES = (UnknownImplementationError, RecordsError, MixedRecordsError, MarkersError)
@@ -44,7 +49,7 @@ _MISTAKES = (UnknownImplementationError, RecordsError, MixedRecordsError, Marker
 
 
 class Commands(click.Group):
-    """Tells of a mistake, of a file that cannot be read or written and of Ctrl-C without a traceback."""
+    """Tells of a mistake, of a file that cannot be read or written and of Ctrl-C, TERM and HUP without a traceback."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line, on whatever terminal."""
@@ -54,15 +59,19 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command asked for; what goes wrong is a `Failure`."""
         try:
-            return super().invoke(ctx)
+            with interrupting():
+                return super().invoke(ctx)
         except _MISTAKES as error:
             raise Mistake(str(error)) from error
         except BrokenPipeError:
             raise  # whoever read the output has gone: click ends without a word
         except OSError as error:
             raise Failure(why(error)) from error
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
+        except Interrupted as asked:
+            with suppress(OSError):  # the terminal may be what has gone
+                words = ctx.meta[_END]() if _END in ctx.meta else ""
+                terminal.say(Console(stderr=True), f"{asked.words}: {words}" if words else asked.words)
+            sys.exit(asked.exit_code)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from harness.contract import output
+from harness.signals import Interrupted, interrupting
 
 NEEDED = {
     "click": "click",
@@ -225,5 +226,8 @@ class Run:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the step under way is ended
-    sys.exit(main())
+    try:
+        with interrupting():  # so that the step under way is ended
+            sys.exit(main())
+    except Interrupted as asked:
+        sys.exit(asked.exit_code)

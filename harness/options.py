@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-import psutil
 
 from harness.check.inputs import SCENARIOS
 from harness.contract.protocol import DEVICES, DTYPES
-from harness.run import machine
+from harness.run import machine, memory
+from harness.run.child import OURS
 from harness.run.settings import DEFAULT_LIMIT_S
 
 TIMED_SCENARIOS = [name for name, scenario in SCENARIOS.items() if scenario.timed]
@@ -114,6 +114,25 @@ class Shard(_Typed):
         return (index, count) if index is not None and count is not None and index <= count else None
 
 
+class Variable(_Typed):
+    """NAME=VALUE: a variable of the environment, none of those that are set here anyway."""
+
+    name = "NAME=VALUE"
+    what, instance = "setting NAME=VALUE of a variable, in characters that can be shown", "NUMBA_OPT=2"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value of a text."""
+        read = super().convert(value, param, ctx)
+        if read[0] in OURS:
+            self.fail(f"{read[0]} is set by pairgrad itself; see 'The run' in docs/method.md", param, ctx)
+        return read
+
+    def read(self, text: str) -> tuple[str, str] | None:
+        """Name and value."""
+        found = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", text)
+        return (found[1], found[2]) if found and text.isprintable() else None
+
+
 def _number(text: str) -> float:
     """A number in digits 0 to 9; NaN, with which every comparison fails, for all else."""
     try:
@@ -124,7 +143,7 @@ def _number(text: str) -> float:
 
 def default_jobs() -> int:
     """Cases a check runs at once: as many as cores and memory (4 GiB each) allow, at most 4."""
-    return max(1, min(4, len(machine.available_cores()), psutil.virtual_memory().available >> 32))
+    return max(1, min(4, len(machine.available_cores()), memory.available_bytes() >> 32))
 
 
 def together(*decorators: Decorator) -> Decorator:
@@ -162,6 +181,13 @@ def case_options(scenarios: Sequence[str]) -> Decorator:
             multiple=True,
             type=Whole("cores", 1, "4"),
             help="Cores of one case; repeats. Default: all allowed.",
+        ),
+        click.option(
+            "--env",
+            "variables",
+            multiple=True,
+            type=Variable(),
+            help="Set in the rows' processes, which inherit no switch, and recorded; repeats.",
         ),
         click.option(
             "--timeout", type=Seconds(1.0), default=DEFAULT_LIMIT_S, show_default=True, help="Limit of one case."

@@ -1,12 +1,14 @@
 """The fakes by name, as cases of a plan, their records, and the processes of a command that runs them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import psutil
 
 from harness.contract.protocol import Case
 from harness.contract.records import Record, case_id
+from harness.contract.registry import ROOT
 from harness.run.plan import Planned
 
 FAKES = Path(__file__).parent / "harness" / "fakes"
@@ -46,8 +48,13 @@ def strictly(path):
     return [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
 
 
+def copy_of_harness(folder):
+    """The package as it lies in a checkout or an installation, in another folder."""
+    shutil.copytree(ROOT / "harness", folder / "harness", ignore=shutil.ignore_patterns("__pycache__"))
+
+
 def marked(mark):
-    """Living processes that inherited this TEST_MARK."""
+    """Living processes with this TEST_MARK: the command's own, and children that it was given on purpose for."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -10,6 +10,7 @@ small inputs need none.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,9 +165,11 @@ def references(scenario: str, n: int, dtype: Dtype) -> Iterator[Reference]:
 
 
 def main() -> None:
-    """`python -m harness.check.oracle CHANNEL SCENARIO N DTYPE FILE`; nothing is sent through the channel."""
-    scenario, n, dtype, path = sys.argv[2:]
-    save(Path(path), list(references(scenario, int(n), dtype)))  # type: ignore[arg-type]
+    """`python -m harness.check.oracle CHANNEL SCENARIO N DTYPE FILE`; answers with the number of references."""
+    channel, scenario, n, dtype, path = sys.argv[1:]
+    items = list(references(scenario, int(n), dtype))  # type: ignore[arg-type]
+    save(Path(path), items)
+    os.write(int(channel), str(len(items)).encode())
 
 
 if __name__ == "__main__":

@@ -71,7 +71,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to check and time: an implementation on an input, a device, a dtype and a number of threads."""
+    """One thing to check and time: an implementation on an input, a device, a dtype and a number of threads.
+
+    `options` are of its constructor; `variables` are set in its process, whose environment otherwise depends on no
+    switch of the caller's.
+    """
 
     implementation: str
     scenario: str
@@ -80,6 +84,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     dtype: Dtype = "float64"
     threads: int = 1
     options: dict[str, float] = {}
+    variables: dict[str, str] = {}
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
+from urllib.parse import quote
 
 import msgspec
 
@@ -139,6 +140,7 @@ class Record(Result, kw_only=True):
         dtype: of the positions, float64 or float32.
         threads: processor cores that the case may use.
         options: keyword options that were given to the row; those left out have the description's values.
+        variables: environment variables given to the case on purpose; a caller's own reach none.
         problem: what is differentiated.
         params: L, h, m, rho0 and cells per side nc.
         device_name: processor or accelerator the outputs lay on.
@@ -166,6 +168,7 @@ class Record(Result, kw_only=True):
     dtype: str
     threads: int
     options: dict[str, float] = {}
+    variables: dict[str, str] = {}
     fast_math: str | None = None
     expected: list[str] = []
     case_s: float | None = None
@@ -186,8 +189,13 @@ class Record(Result, kw_only=True):
 
 
 def case_id(case: Case) -> str:
-    """The case as one readable string, the same in every run."""
-    options = "".join(f"/{key}={number_name(value)}" for key, value in sorted(case.options.items()))
-    return (
-        f"{row_name(case.implementation)}/{case.scenario}/{case.n}/{case.device}/{case.dtype}/{case.threads}t{options}"
-    )
+    """The case as one readable string, the same in every run and another for every other case."""
+    parts = [row_name(case.implementation), case.scenario, str(case.n), case.device, case.dtype, f"{case.threads}t"]
+    parts += [f"{name}={number_name(value)}" for name, value in sorted(case.options.items())]
+    parts += [f"${name}={_escaped(value)}" for name, value in sorted(case.variables.items())]
+    return "/".join(parts)
+
+
+def _escaped(value: str) -> str:
+    """A value of any text without what separates the parts of a case, as in a URL."""
+    return quote(value, safe=" =,:;+@")

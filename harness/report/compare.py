@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 
+from harness.contract.identity import UNKNOWN, Machine
 from harness.contract.records import Record
 from harness.contract.samples import NOISY_SPREAD, Samples
 from harness.report import text
@@ -42,9 +43,8 @@ REGRESSIONS = frozenset({"slower", "broken"})
 
 _CASE = ["implementation", "problem", "scenario", "n", "options"]
 """What was run."""
-_PLACE = ["processor", "cores", "accelerator", "device", "dtype", "threads"]
+_PLACE = [*Machine.__struct_fields__, "device", "dtype", "threads"]
 """Where and how: times of two places are never set against each other."""
-_UNKNOWN = "unknown"
 QUANTITIES = ("forward", "gradient")
 
 
@@ -149,8 +149,9 @@ def _pooled(records: Iterable[Record]) -> pd.DataFrame:
     """One row per case and place: the newest record of each round, their samples, the first failure, a note."""
     held = frame(records)
     held["accelerator"] = held["accelerator"].mask(held["device"] == "cpu", "none")
+    held["cpu_quota"] = held["cpu_quota"].map(lambda quota: "none" if pd.isna(quota) else f"{quota:g}").astype(str)
     for name in ("processor", "cores", "accelerator"):
-        held[name] = held[name].astype(object).replace("", pd.NA).fillna(_UNKNOWN)
+        held[name] = held[name].astype(object).replace("", pd.NA).fillna(UNKNOWN)
     key = [*_CASE, *_PLACE]
     newest = held.drop_duplicates([*key, "round"], keep="last").sort_values("round", kind="stable")
     repeats = held.groupby(key).size() - newest.groupby(key).size()
@@ -172,7 +173,7 @@ def _judged(pair: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _verdict(pair: dict[Any, Any]) -> tuple[Verdict, list[str], dict[str, Change]]:
-    unknown = [name for name in _PLACE if pair[name] == _UNKNOWN]
+    unknown = [name for name in _PLACE if pair[name] == UNKNOWN]
     if unknown:
         return "unknown", [f"{', '.join(unknown)} not recorded"], {}
     before, after = ("ok" if pd.isna(pair[f"outcome_{name}"]) else pair[f"outcome_{name}"] for name in ("old", "new"))
@@ -221,6 +222,6 @@ def _unmatched(old: pd.DataFrame, new: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _not_comparable(pair: pd.Series, differing: Sequence[str]) -> dict[str, Any]:
     sides = {name: (pair[f"{name}_there"], pair[name]) for name in differing}
-    verdict = "unknown" if any(_UNKNOWN in values for values in sides.values()) else "not comparable"
+    verdict = "unknown" if any(UNKNOWN in values for values in sides.values()) else "not comparable"
     words = ", ".join(f"{name} ({old}, {new})" for name, (old, new) in sides.items())
     return {"case_id": pair["case_id_new"], "verdict": verdict, "reason": f"{verdict}: {words}"}

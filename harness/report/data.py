@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pandas as pd
 
-from harness.contract import output
+from harness.contract import identity, output
 from harness.contract.names import number_name
 from harness.contract.records import Record
 from harness.contract.samples import NOISY_SPREAD, Samples
@@ -63,6 +63,7 @@ _FROM_ELSEWHERE: dict[str, Any] = {
     **dict.fromkeys(("machine", "hardware", "processor", "os", "python", "packages", "commit"), _STRING),
     **dict.fromkeys(("accelerator", "accelerators"), _STRING),
     **dict.fromkeys(("cores", "memory_bytes"), "Int64"),
+    "cpu_quota": "float64",
     **dict.fromkeys(("multithreaded", "dirty", "is_expected"), "boolean"),
     **dict.fromkeys(_SAMPLES, "object"),
 }
@@ -131,19 +132,6 @@ def plotted_settings(cases: pd.DataFrame) -> list[Setting]:
     return [s for s in main_settings(cases) if select(cases, **s._asdict())["timed"].any()]
 
 
-def machine_of(environment: Mapping[str, Any]) -> str:
-    """Processor and cores of a recorded environment, as in headings."""
-    cores = environment.get("cores")
-    processor = str(environment.get("processor") or "unknown processor")
-    return f"{processor}, {cores} {'core' if cores == 1 else 'cores'}" if cores else processor
-
-
-def accelerator(environment: Mapping[str, Any]) -> str | None:
-    """Name of the first accelerator; None where there is none."""
-    devices = environment.get("cuda_devices") or [{}]
-    return devices[0].get("name")
-
-
 def over(numerator: pd.Series, denominator: pd.Series) -> pd.Series:
     """Quotient; NaN where either is missing or there is nothing to divide by."""
     below = denominator.astype("float64")
@@ -194,18 +182,21 @@ EXPORTS: Mapping[str, Callable[[pd.DataFrame], bytes]] = {".csv": _csv, ".parque
 def _flat(record: Record) -> dict[str, Any]:
     described, environment = record.description, record.environment
     defaults = described.options if described else {}
-    name = None if record.device == "cpu" else record.device_name or accelerator(environment)
+    changed = {k: v for k, v in record.options.items() if defaults.get(k) != v}
+    variables = [f"${name}={value}" for name, value in sorted(record.variables.items())]
+    name = None if record.device == "cpu" else record.device_name or identity.accelerator(environment)
     found = {name: getattr(record, name) for name in (*_FROM_RECORD, *_SAMPLES)}
-    found |= {name: environment.get(name) for name in ("processor", "cores", "memory_bytes", "os", "python", "commit")}
+    known = ("processor", "cores", "cpu_quota", "memory_bytes", "os", "python", "commit")
+    found |= {name: environment.get(name) for name in known}
     if described:
         found |= {name: getattr(described, name) for name in ("title", "neighbours", "adjoint")}
     return found | {
         "slots_are": described.pair_slots if described else None,
         "multithreaded": described is None or described.multithreaded,
-        "options": ", ".join(f"{name}={number_name(value)}" for name, value in sorted(record.options.items())),
-        "effective_options": _option_words({**defaults, **record.options}),
-        "variant": _option_words({k: v for k, v in record.options.items() if defaults.get(k) != v}),
-        "machine": machine_of(environment),
+        "options": ", ".join([f"{k}={number_name(v)}" for k, v in sorted(record.options.items())] + variables),
+        "effective_options": ", ".join(_option_words({**defaults, **record.options}) + variables),
+        "variant": ", ".join(_option_words(changed) + variables),
+        "machine": identity.machine(environment).name,
         "hardware": "CPU" if record.device == "cpu" else name or record.device,
         "accelerator": name,
         "accelerators": ", ".join(str(each.get("name")) for each in environment.get("cuda_devices") or ()) or None,
@@ -215,8 +206,8 @@ def _flat(record: Record) -> dict[str, Any]:
     }
 
 
-def _option_words(options: Mapping[str, float]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {number_name(value)}" for name, value in sorted(options.items()))
+def _option_words(options: Mapping[str, float]) -> list[str]:
+    return [f"{name.replace('_', ' ')} {number_name(value)}" for name, value in sorted(options.items())]
 
 
 def _pooled(made: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:

@@ -16,9 +16,10 @@ import msgspec
 import pandas as pd
 from scipy.stats import gmean
 
+from harness.contract import identity
 from harness.contract.store import RecordsError, files
 from harness.report import documents, tables, text
-from harness.report.data import Computer, accelerator, machine_of
+from harness.report.data import Computer
 from harness.report.documents import computer_name
 from harness.report.text import Markdown
 
@@ -151,9 +152,9 @@ def _read(path: Path) -> Iterator[Run]:
     inputs = pd.DataFrame([msgspec.structs.asdict(benchmark.extra_info) for benchmark in file.benchmarks])
     medians = inputs.assign(median_s=[benchmark.stats.median for benchmark in file.benchmarks])
     for device, timed in medians.groupby("device"):
-        hardware = "CPU" if device == "cpu" else accelerator(file.machine_info) or str(device)
+        hardware = "CPU" if device == "cpu" else identity.accelerator(file.machine_info) or str(device)
         yield Run(
-            computer=Computer(machine_of(file.machine_info), hardware, str(device)),
+            computer=Computer(identity.machine(file.machine_info).name, hardware, str(device)),
             datetime=file.datetime,
             commit=tables.commit_name(file.commit_info.id or text.DASH, bool(file.commit_info.dirty)),
             packages=file.machine_info.get("packages") or {},

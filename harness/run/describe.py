@@ -6,27 +6,21 @@ that process.
 
 from __future__ import annotations
 
-import io
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from harness.contract import registry
-from harness.contract.encoding import encode
 from harness.contract.extras import missing_module
 from harness.contract.problem import Problem
-from harness.contract.protocol import Case, Description, Device, Implementation, UnavailableError
-from harness.run.child import child_environment
-from harness.run.process import supervise
+from harness.contract.protocol import Description, Device, Implementation, UnavailableError
+from harness.run.child import answer, ask
+from harness.run.machine import available_cores
+from harness.run.process import Ended, at_once
 
 _LIMIT_S = 120.0
-_MEMORY_LIMIT_BYTES = 8 << 30
 
 
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,27 +40,15 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_all(implementations: Sequence[str]) -> list[Availability]:
-    """Ask every implementation, as many at once as there are cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(_ask, implementations))
+    """Ask every implementation, as many at once as there are cores for this process."""
+    return list(at_once(_asked, implementations, len(available_cores())))
 
 
-def _ask(implementation: str) -> Availability:
-    name = registry.row_name(implementation)
-    case = Case(implementation=implementation, scenario="published", n=0, device="cuda")
-    with tempfile.TemporaryDirectory(prefix="pairgrad-") as private:
-        ended = supervise(
-            "harness.run.describe",
-            implementation,
-            environment=child_environment(case, 1, Path(private), Path(private)),
-            limit_s=_LIMIT_S,
-            memory_limit_bytes=_MEMORY_LIMIT_BYTES,
-        )
-    try:
-        return msgspec.json.decode(ended.channel, type=Availability)
-    except msgspec.MsgspecError:
-        last = ended.tail.strip().splitlines()[-1:] or [f"exit status {ended.returncode}"]
-        return Availability(name=name, problem=f"{ended.killed or 'crashed'}: {last[0]}")
+def _asked(implementation: str) -> Availability:
+    found = ask("harness.run.describe", implementation, of=Availability, device="cuda", limit_s=_LIMIT_S)
+    if isinstance(found, Ended):
+        return Availability(name=registry.row_name(implementation), problem=found.words)
+    return found
 
 
 def _describe(implementation: str) -> Availability:
@@ -95,9 +77,7 @@ def _missing(row: type[Implementation], device: Device) -> str | None:
 
 def main() -> None:
     """`python -m harness.run.describe CHANNEL IMPLEMENTATION`."""
-    channel = io.FileIO(int(sys.argv[1]), "w")
-    channel.write(encode(_describe(sys.argv[2])))
-    os._exit(0)
+    answer(_describe(sys.argv[2]))
 
 
 if __name__ == "__main__":

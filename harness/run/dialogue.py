@@ -118,6 +118,8 @@ def _outcome(ended: Ended, dialogue: Dialogue, memory_limit: int) -> tuple[Outco
         return "timeout", f"ended after {dialogue.limit_s:.0f} s"
     if ended.killed == "memory":
         return "out-of-memory-host", f"ended at {peak}, limit {limit},"
+    if ended.killed == "oom-killer":
+        return "out-of-memory-host", f"killed by the system for want of memory at {peak}"
     if ended.killed == "output":
         return "bad-output", "too much output"
     if ended.returncode == -signal.SIGKILL and ended.peak_bytes > _OOM_SHARE * memory_limit:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.run.machine import cuda_devices
+from harness.run import cgroup
+from harness.run.machine import cuda_devices, device_handle
 
 
 def resident_bytes() -> int:
@@ -31,14 +32,20 @@ def peak_resident_bytes() -> int:
 
 
 def cuda_used_bytes() -> int | None:
-    """Memory in use on the first NVIDIA device, all processes together; None without one."""
+    """Memory in use on the device that computes, all processes together; None without one."""
     if not cuda_devices():
         return None
     import pynvml
 
-    return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).used)
+    return int(pynvml.nvmlDeviceGetMemoryInfo(device_handle(cuda_devices()[0]["uuid"])).used)
+
+
+def available_bytes() -> int:
+    """Host memory that may still be taken: what is free, or what a container or job leaves of it."""
+    free, left = int(psutil.virtual_memory().available), cgroup.memory_left_bytes()
+    return free if left is None else min(free, left)
 
 
 def free_bytes() -> dict[str, int | None]:
     """Memory this process finds free on the host, and in use on the accelerator."""
-    return {"free_host_bytes": int(psutil.virtual_memory().available), "used_device_bytes": cuda_used_bytes()}
+    return {"free_host_bytes": available_bytes(), "used_device_bytes": cuda_used_bytes()}

@@ -32,6 +32,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     threads: tuple[int, ...] = ()
     implementations: tuple[str, ...] = ()
     options: tuple[dict[str, float], ...] = ({},)
+    variables: dict[str, str] = {}
 
 
 QUICK = Axis(ns=(1_000, 10_000, 100_000))
@@ -76,6 +77,7 @@ class Narrowing(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()
     dtypes: tuple[Dtype, ...] = ()
     threads: tuple[int, ...] = ()
+    variables: dict[str, str] = {}
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -157,4 +159,5 @@ def _cases(axis: Axis, implementations: Sequence[str]) -> Iterable[Case]:
                 dtype=dtype,
                 threads=cores,
                 options=options,
+                variables=axis.variables,
             )

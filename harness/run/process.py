@@ -7,11 +7,13 @@ guard process finds them so when this process itself is killed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import itertools
 import os
 import selectors
 import signal
+import site
 import subprocess
 import sys
 import tempfile
@@ -19,10 +21,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Literal, TypeVar
 
 import msgspec
 import psutil
+
+from harness.contract.registry import ROOT
+from harness.run import cgroup
 
 TAG = "PAIRGRAD_PROCESS"
 """Environment variable every descendant inherits, by which it is found."""
@@ -34,7 +41,10 @@ DRAIN_S = 1.0
 TAIL_BYTES = 4000
 CHANNEL_LIMIT_BYTES = 1 << 28
 
-Killed = Literal["timeout", "memory", "output"]
+Killed = Literal["timeout", "memory", "output", "oom-killer"]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 FAMILY = uuid.uuid4().hex
 """Begins the tag of every process started from here."""
@@ -46,7 +56,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         returncode: exit status; negative for a signal.
-        killed: the limit it was killed for, or None.
+        killed: the limit it was killed for; "oom-killer" where the system did it for want of memory; or None.
         channel: everything it wrote to its message channel.
         tail: the last bytes of its standard error, or of its standard output where that is empty.
         peak_bytes: largest resident memory seen of it and its descendants.
@@ -58,12 +68,19 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     tail: str
     peak_bytes: int
 
+    @property
+    def words(self) -> str:
+        """What it was killed for or that it crashed, and its last line."""
+        last = self.tail.strip().splitlines()[-1:] or [f"exit status {self.returncode}"]
+        return f"{self.killed or 'crashed'}: {last[0]}"
+
 
 def supervise(
     module: str,
     *arguments: str,
     request: bytes = b"",
     environment: Mapping[str, str],
+    folder: Path | None = None,
     cores: Iterable[int] | None = None,
     limit_s: float,
     memory_limit_bytes: int,
@@ -78,7 +95,8 @@ def supervise(
         module: to run; gets the message channel's descriptor as its first argument.
         arguments: further ones.
         request: its standard input.
-        environment: its whole environment.
+        environment: its whole environment, but for this project on its module search path and its tag.
+        folder: it works in; None for this process's own.
         cores: processors it runs on from its first instruction; None for all of this process.
         limit_s: wall seconds it may take.
         memory_limit_bytes: resident memory it and its descendants may take, watched.
@@ -88,7 +106,8 @@ def supervise(
     with _starting:
         _guard()
     tag = f"{FAMILY}.{next(_serial)}."  # the last point keeps 1 from being the start of 10
-    reading, writing = os.pipe()
+    reading, writing = _pipe()
+    kills = cgroup.oom_kills()
     with tempfile.TemporaryFile() as stdin, _affinity(cores):
         stdin.write(request)
         stdin.seek(0)
@@ -98,7 +117,8 @@ def supervise(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=(writing,),
-            env={**environment, TAG: tag},
+            env={**environment, "PYTHONPATH": _search_path(environment), TAG: tag},
+            cwd=folder,
             start_new_session=True,
         )
     os.close(writing)
@@ -107,7 +127,30 @@ def supervise(
             killed = watched.until_over()
         finally:
             _end(process, tag)
-        return watched.ended(killed)
+        ended = watched.ended(killed)
+    if killed is None and ended.returncode == -signal.SIGKILL and cgroup.oom_kills() > kills:
+        return msgspec.structs.replace(ended, killed="oom-killer")
+    return ended
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe above the standard streams, whose numbers are free where this process was started without them."""
+    low = os.pipe()
+    reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3) for end in low)
+    for end in low:
+        os.close(end)
+    return reading, writing
+
+
+def _search_path(environment: Mapping[str, str]) -> str:
+    """PYTHONPATH with which a child finds the modules that run here, installed or not, whatever folder it works in.
+
+    Where they are installed it finds them by itself, and earlier they would hide modules of the standard library.
+    """
+    given = environment.get("PYTHONPATH", "")
+    folders = [os.path.abspath(folder) for folder in given.split(os.pathsep)] if given else []
+    installed = str(ROOT) in (*site.getsitepackages(), site.getusersitepackages())
+    return os.pathsep.join(folders if installed else [str(ROOT), *folders])
 
 
 def tagged(prefix: str) -> list[psutil.Process]:
@@ -255,6 +298,21 @@ def _end_tagged(prefix: str) -> None:
         psutil.wait_procs(left, timeout=0.2)
 
 
+def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int) -> Iterator[_Result]:
+    """`function` of each item in order, several at once; where the caller stops early, all that is supervised ends."""
+    with ThreadPoolExecutor(jobs, thread_name_prefix="job") as pool:
+        futures = [pool.submit(function, item) for item in items]
+        try:
+            for future in futures:
+                yield future.result()
+        except BaseException:  # an interrupt: the pool would wait for what runs
+            for future in futures:
+                future.cancel()
+            while wait(futures, timeout=POLL_S).not_done:  # again: a job may be about to start a process
+                end_family()
+            raise
+
+
 @contextlib.contextmanager
 def _affinity(cores: Iterable[int] | None) -> Iterator[None]:
     """What is started inside inherits these processors, as does every thread it starts."""
@@ -277,6 +335,7 @@ def _guard() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,  # never written to: its other end closes when this process dies
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": _search_path(os.environ)},
         start_new_session=True,
     )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from harness.check import oracle
 from harness.check.inputs import SCENARIOS
 from harness.check.reference import Reference, load, save
 from harness.contract.protocol import Case
-from harness.run.process import supervise
+from harness.run.child import ask
+from harness.run.machine import available_cores
+from harness.run.process import Ended
 
 ORACLE = "harness.check.oracle"
 """Module that evaluates the references of a large input, run in a process of its own."""
@@ -76,16 +77,13 @@ class References:
             except OSError as error:
                 raise OracleError(f"the oracle's references cannot be kept: {error}") from error
             return
-        ended = supervise(
+        answer = ask(
             ORACLE,
-            case.scenario,
-            str(case.n),
-            case.dtype,
-            str(path),
-            environment=dict(os.environ),
+            *(case.scenario, str(case.n), case.dtype, str(path)),
+            of=int,
+            threads=len(available_cores()),
             limit_s=limit_s,
             memory_limit_bytes=self._memory_limit_bytes,
         )
-        if ended.returncode != 0:
-            words = f"the oracle ended with {ended.killed or ended.returncode}: {ended.tail[-500:]}"
-            raise OracleError(words, timed_out=ended.killed == "timeout")
+        if isinstance(answer, Ended):
+            raise OracleError(f"the oracle did not answer: {answer.words}", timed_out=answer.killed == "timeout")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
+from harness.contract.identity import machine, software
 from harness.contract.records import RETRIED_OUTCOMES, Record, case_id
 from harness.contract.registry import code_hash
 from harness.run.plan import Planned
 from harness.run.runner import DEADLINE_OVER
-
-_MUST_MATCH = ("processor", "cores", "memory_bytes", "os", "python", "packages", "flags", "cuda_devices")
 
 
 class MixedRecordsError(ValueError):
@@ -54,15 +55,17 @@ def _is_to_do_again(record: Record) -> bool:
 
 
 def _differences(record: Record, planned: Planned, environment: dict[str, Any]) -> list[str]:
-    found = []
     current = code_hash(planned.case.implementation)
-    if record.code_hash != current:
-        found.append(f"code {record.code_hash}, now {current}")
-    for key in _MUST_MATCH:
-        before, now = record.environment.get(key, "unknown"), environment.get(key, "unknown")
-        if before != now:
-            found.append(f"{key} {_shortened(before, now)}, now {_shortened(now, before)}")
+    found = [] if record.code_hash == current else [f"code {record.code_hash}, now {current}"]
+    before, now = (_conditions(each, record.device) for each in (record.environment, environment))
+    for name in now:
+        if before[name] != now[name]:
+            found.append(f"{name} {_shortened(before[name], now[name])}, now {_shortened(now[name], before[name])}")
     return found
+
+
+def _conditions(environment: dict[str, Any], device: str) -> dict[str, Any]:
+    return msgspec.structs.asdict(machine(environment, device)) | software(environment, device)
 
 
 def _shortened(value: Any, other: Any) -> Any:

@@ -13,7 +13,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -21,10 +20,9 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import numpy as np
-import psutil
 
 from harness.check.inputs import SCENARIOS
-from harness.contract import registry
+from harness.contract import identity, registry
 from harness.contract.encoding import pack
 from harness.contract.messages import CheckRequest, Request, TimeRequest, gradient_file
 from harness.contract.problem import FloatArray
@@ -34,12 +32,12 @@ from harness.run import caches, machine, memory
 from harness.run.child import child_environment
 from harness.run.dialogue import Answer, Dialogue, ending
 from harness.run.plan import Planned, series
-from harness.run.process import Ended, end_family, supervise
+from harness.run.process import Ended, at_once, supervise
 from harness.run.references import OracleError, References
 from harness.run.settings import CheckSettings, Settings, TimeSettings
 
 MEMORY_SHARE = 0.9
-"""Default memory limit: this share of what is available when the run starts."""
+"""Default memory limit: this share of what is available when the run starts, here and in the container or job."""
 DEADLINE_OVER = "the time of the run was over"
 """Reason of a case skipped, or cut short, for that; a resumed run takes it up again."""
 SETTLE_S = 10.0
@@ -82,7 +80,7 @@ class Runner(ABC, Generic[_Settings]):
         self.on_phase = on_phase
         self._deadline = time.monotonic() + settings.within_s
         self.environment = machine.environment()
-        available = int(MEMORY_SHARE * psutil.virtual_memory().available)
+        available = int(MEMORY_SHARE * memory.available_bytes())
         self.memory_limit = available if settings.memory_limit_bytes is None else settings.memory_limit_bytes
         self._stopped: dict[tuple[str, int], Record] = {}
         self._unloadable: dict[str, Result] = {}
@@ -179,6 +177,7 @@ class Runner(ABC, Generic[_Settings]):
                 "harness.run.worker",
                 request=pack(Request(self._request(batch, files, private))),
                 environment=self._environment(case, len(cores), private),
+                folder=Path(private),
                 cores=cores,
                 limit_s=dialogue.limit_s,
                 memory_limit_bytes=memory_limit,
@@ -203,11 +202,11 @@ class Runner(ABC, Generic[_Settings]):
             return _over(dialogue.case_s)
         return Answer(result=ending(ended, dialogue, memory_limit), case_s=dialogue.case_s)
 
-    def _device_name(self, case: Case) -> str:
+    def _device_name(self, case: Case) -> str | None:
         """What the outputs of a right case lay on: the worker has made sure of the device."""
         if case.device == "cpu":
             return str(self.environment["processor"])
-        return str(self.environment["cuda_devices"][0]["name"])
+        return identity.accelerator(self.environment)
 
     def _record(self, planned: Planned, answer: Answer) -> Record:
         case, result = planned.case, answer.result
@@ -229,6 +228,7 @@ class Runner(ABC, Generic[_Settings]):
             dtype=case.dtype,
             threads=case.threads,
             options=case.options,
+            variables=case.variables,
             fast_math=description.fast_math if description else None,
             expected=["skipped"] if result.reason == DEADLINE_OVER else [],
             case_s=answer.case_s,
@@ -260,7 +260,8 @@ class TimeRunner(Runner[TimeSettings]):
 
     def _environment(self, case: Case, threads: int, private: str) -> dict[str, str]:
         """With cold caches: compilation is timed too."""
-        return child_environment(case, threads, Path(private), Path(private) / "caches")
+        folder = Path(private)
+        return child_environment(case.device, threads, folder, folder / "caches", case.variables)
 
 
 class CheckRunner(Runner[CheckSettings]):
@@ -286,23 +287,18 @@ class CheckRunner(Runner[CheckSettings]):
             for group in groups:
                 yield from self._run(group)
             return
-        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="job") as pool:
-            try:
-                for finished in pool.map(lambda group: list(self._run(group)), groups):
-                    yield from finished
-            except BaseException:  # an interrupt: what runs is ended, or the pool would wait for it
-                self._deadline = 0.0  # what a job is about to start all the same has a second
-                end_family()
-                raise
+        for finished in at_once(lambda group: list(self._run(group)), groups, self.settings.jobs):
+            yield from finished
 
     def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> CheckRequest:
         cases = [planned.case for planned in batch]
         return CheckRequest(cases=cases, references=[str(file) for file in files], gradients=private)
 
     def _environment(self, case: Case, threads: int, private: str) -> dict[str, str]:
-        """With the caches that all share who time nothing."""
-        environment = child_environment(case, threads, Path(private), Path(private) / "caches")
-        return caches.shared(environment, case.implementation)
+        """With the caches that all share who time nothing; not where a switch may change what is compiled."""
+        folder = Path(private)
+        environment = child_environment(case.device, threads, folder, folder / "caches", case.variables)
+        return environment if case.variables else caches.shared(environment, case.implementation)
 
     def _limit_met(self, planned: Planned) -> Record | None:
         hung = self._hung.get(registry.row_name(planned.case.implementation))

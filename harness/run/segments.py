@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import io
-import os
-import sys
-import tempfile
-from pathlib import Path
+from collections.abc import Mapping
 
 import msgspec
 
-from harness.contract.encoding import encode
-from harness.contract.protocol import Case
-from harness.run import caches
-from harness.run.child import child_environment
-from harness.run.process import supervise
+from harness.run.child import answer, ask
+from harness.run.process import Ended
 
-_LIMIT_S = 300.0
-_MEMORY_LIMIT_BYTES = 8 << 30
 _GATE = "implementations.segment_ops.agreement"
 
 
@@ -37,24 +28,18 @@ class SegmentCheck(msgspec.Struct, frozen=True):
     reason: str
 
 
-def check_segments() -> tuple[list[SegmentCheck], list[str]]:
+def check_segments(variables: Mapping[str, str] | None = None) -> tuple[list[SegmentCheck], list[str]]:
     """Check every operation at small N.
+
+    Args:
+        variables: of the environment, as in a case.
 
     Returns:
         The checks, and what is wrong, one line each; a framework that is not installed is not wrong.
     """
-    case = Case(implementation="segment_ops", scenario="published", n=0)
-    with tempfile.TemporaryDirectory(prefix="pairgrad-", ignore_cleanup_errors=True) as private:
-        ended = supervise(
-            "harness.run.segments",
-            environment=caches.shared(child_environment(case, 1, Path(private), Path(private))),
-            limit_s=_LIMIT_S,
-            memory_limit_bytes=_MEMORY_LIMIT_BYTES,
-        )
-    try:
-        checks = msgspec.json.decode(ended.channel, type=list[SegmentCheck])
-    except msgspec.MsgspecError:
-        return [], [f"segment operations: {ended.killed or 'crashed'}: {ended.tail[-500:]}"]
+    checks = ask("harness.run.segments", of=list[SegmentCheck], variables=variables, warm=not variables)
+    if isinstance(checks, Ended):
+        return [], [f"segment operations: {checks.words}"]
     wrong = [
         f"{check.op} in {check.framework}, {check.dtype}: {check.reason}"
         for check in checks
@@ -72,8 +57,7 @@ def main() -> None:
         SegmentCheck(each.op, each.framework, each.dtype, each.scaled_diff if each.ok else None, each.reason)
         for each in found
     ]
-    io.FileIO(int(sys.argv[1]), "w").write(encode(checks))
-    os._exit(0)
+    answer(checks)
 
 
 if __name__ == "__main__":

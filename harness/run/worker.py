@@ -65,7 +65,7 @@ class CaseWork(ABC):
             result = error.result
         except BaseException as error:  # SystemExit too: whatever a row does, its case has a result
             result = Result(outcome=outcome_of(error, self.case), reason=reason_of(error, self.case))
-        result.observed = {**machine.observed(), **free}
+        result.observed = {**machine.observed(self.case.variables), **free}
         self._send(result=result)
         return result.outcome
 
@@ -214,7 +214,7 @@ def _parallel_units(case: Case) -> int:
     """What the floor counts: cores, or the accelerator's multiprocessors."""
     if case.device == "cpu":
         return len(machine.available_cores())
-    return max((device["multiprocessors"] for device in machine.cuda_devices()), default=1)
+    return next((device["multiprocessors"] for device in machine.cuda_devices()), 1)
 
 
 def main() -> None:

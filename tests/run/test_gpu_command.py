@@ -251,7 +251,7 @@ def test_a_step_has_its_environment_and_its_exit_status(tmp_path: Path, capsys: 
 # -- what the harness needs --------------------------------------------------------------------------------------------
 
 HIDE = """
-import os, sys
+import sys
 from importlib.machinery import PathFinder
 find_spec = PathFinder.find_spec
 
@@ -259,7 +259,7 @@ def installed(name, path=None, target=None):
     spec = find_spec(name, path, target)
     if path is not None or spec is None or "site-packages" not in str(spec.origin):
         return spec
-    return spec if name in os.environ["VISIBLE"].split() else None
+    return spec if name in VISIBLE else None
 
 PathFinder.find_spec = installed
 """
@@ -293,10 +293,10 @@ def modules_of(packages: Iterable[str]) -> set[str]:
 
 def checked_and_timed(tmp_path: Path, packages: Iterable[str]) -> subprocess.CompletedProcess[str]:
     """A row in NumPy through the gate and a timed run, and a large reference, with nothing else installed."""
-    (tmp_path / "sitecustomize.py").write_text(HIDE)
+    (tmp_path / "sitecustomize.py").write_text(f"VISIBLE = {modules_of(packages)!r}\n{HIDE}")
     return subprocess.run(
         python(RUNS, str(tmp_path)),
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "VISIBLE": " ".join(modules_of(packages))},
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         cwd=ROOT,
         capture_output=True,
         text=True,

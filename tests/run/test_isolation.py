@@ -109,7 +109,8 @@ from harness.run.plan import Planned
 from harness.contract.protocol import Case
 from harness.run.runner import CheckRunner
 from harness.run.settings import CheckSettings
-case = Case(implementation={fake("leaves_daemon_and_hangs")!r}, scenario="published", n=50)
+mark = {{"TEST_MARK": {mark!r}}}
+case = Case(implementation={fake("leaves_daemon_and_hangs")!r}, scenario="published", n=50, variables=mark)
 with CheckRunner(CheckSettings(), "test", lambda planned, phase: print(phase, flush=True)) as runner:
     list(runner.run([Planned(case, 0)]))
 """
