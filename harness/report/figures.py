@@ -80,8 +80,8 @@ def figure(kind: str, setting: Setting, cases: pd.DataFrame) -> Figure:
             _draw(axes, panel, shown, look, setting)
         handles = _handles(panels, shown, look, setting)
         made.legend(handles=handles, loc="outside right upper", frameon=False, title=_key(shown, look))
-        words = label(heading(setting)), label(f"{describe(setting)}, {tables.dates(shown)}")
-        made.suptitle("\n".join(words), x=0.01, ha="left")
+        title = (label(heading(setting)), label(f"{describe(setting)}, {tables.dates(shown)}"))
+        made.suptitle("\n".join(title), x=0.01, ha="left")
         failures = failed(shown)
         if failures:
             # broken here: Matplotlib, told to wrap, takes dollars for mathematics again
