@@ -288,9 +288,12 @@ def end_family() -> None:
 
 
 def _end_tagged(prefix: str) -> None:
-    for _ in range(10):  # a process may start another while it is being looked for
+    """Kill what carries the tag until two looks in a row find nothing: one misses what is started while it lasts."""
+    seen_none = 0
+    for _ in range(10):
         left = tagged(prefix)
-        if not left:
+        seen_none = 0 if left else seen_none + 1
+        if seen_none == 2:
             return
         for each in left:
             with contextlib.suppress(psutil.Error):
