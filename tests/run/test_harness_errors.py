@@ -46,8 +46,8 @@ def record(n=10):
 
 
 def test_an_oracle_that_fails_is_no_fault_of_the_row(monkeypatch):
-    monkeypatch.setattr(references, "supervise", lambda *a, **b: ended(returncode=1, tail=f"OSError: {FULL}"))
-    assert record(LARGE).reason == f"the oracle ended with 1: OSError: {FULL}"
+    monkeypatch.setattr(references, "ask", lambda *a, **b: ended(returncode=1, tail=f"OSError: {FULL}"))
+    assert record(LARGE).reason == f"the oracle did not answer: crashed: OSError: {FULL}"
 
 
 def test_references_that_cannot_be_kept_are_no_fault_of_the_row(monkeypatch):

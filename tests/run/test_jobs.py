@@ -7,7 +7,7 @@ import pytest
 from fake_cases import FAKES, LIMIT_S, planned
 
 from harness.run import references, runner
-from harness.run.process import Ended, supervise
+from harness.run.process import supervise
 from harness.run.runner import DEADLINE_OVER, CheckRunner, TimeRunner
 from harness.run.settings import CheckSettings, TimeSettings
 
@@ -125,15 +125,14 @@ def test_what_earlier_cases_left_in_a_process_is_not_held_against_a_case(started
 
 
 def test_small_references_take_no_process(monkeypatch):
-    monkeypatch.setattr(references, "supervise", None)
+    monkeypatch.setattr(references, "ask", None)
     (published, hard) = check([planned("right", 50), planned("right", 0, scenario="hard")])
     assert (published.record.outcome, hard.record.outcome) == ("ok", "ok")
 
 
 def test_references_are_small_up_to_4096_particles(monkeypatch, tmp_path):
     asked = []
-    ended = Ended(returncode=0, killed=None, channel=b"", tail="", peak_bytes=0)
-    monkeypatch.setattr(references, "supervise", lambda *arguments, **_: asked.append(arguments) or ended)
+    monkeypatch.setattr(references, "ask", lambda *arguments, **_: asked.append(arguments))
     found = references.References(tmp_path, memory_limit_bytes=1)
     for n in (4096, 4097, 4097):
         found.file(planned("right", n).case, limit_s=1.0)
@@ -155,5 +154,5 @@ def test_an_oracle_that_fails_is_told_and_not_held_against_the_row(monkeypatch):
     with TimeRunner(TimeSettings(budget_s=0.0), "test") as timing:
         records = [finished.record for finished in timing.run([planned("right", 5000), planned("right", 50)])]
     assert [record.outcome for record in records] == ["harness-error", "ok"]
-    assert "the oracle ended with 1: " in records[0].reason
+    assert "the oracle did not answer: crashed: " in records[0].reason
     assert "no_such_oracle" in records[0].reason

@@ -13,12 +13,12 @@ from harness.contract.extras import EXTRAS
 from harness.contract.store import RecordFile
 
 BLOCK = """
-import os, sys
+import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in os.environ["ABSENT"].split():
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if name.split(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Absent())
 """
@@ -64,15 +64,15 @@ NEEDS = {name: extras_of(name) for name in registry.names()}
 @pytest.fixture
 def without(tmp_path_factory):
     """Run a Python command as if the packages of these extras were not installed."""
-    folder = tmp_path_factory.mktemp("absent")
-    (folder / "sitecustomize.py").write_text(BLOCK)
 
     def run(extras, *arguments):
-        absent = " ".join(module for extra in extras for module in modules_of(extra))
+        folder = tmp_path_factory.mktemp("absent")
+        absent = [module for extra in extras for module in modules_of(extra)]
+        (folder / "sitecustomize.py").write_text(BLOCK.format(absent=absent))
         path = f"{folder}:{registry.ROOT}"
         return subprocess.run(
             [sys.executable, *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": path, "ABSENT": absent},
+            env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,
             check=False,
