@@ -27,38 +27,22 @@ from harness.report.style import STUDY_COLOUR, Style, styles
 # what the page may load: nothing that is not in it
 _POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:"
 
-_COLUMNS = {
-    "implementation": "implementation",
-    "scenario": "scenario",
-    "N": "n",
-    "device": "device",
-    "dtype": "dtype",
-    "threads": "threads",
-    "options": "options",
-    "round": "round",
-    "outcome": "outcome",
-    "forward [ms]": "forward_s",
-    "gradient [ms]": "gradient_s",
-    "forward IQR [ms]": "forward_iqr_s",
-    "gradient IQR [ms]": "gradient_iqr_s",
-    "samples": "samples",
-    "noisy": "noisy",
-    "search slots": "search_slots",
-    "pair slots": "pair_slots",
-    "true pairs": "true_pairs",
-    "build [s]": "build_s",
-    "compile [s]": "compile_s",
-    "peak host [MB]": "peak_host_bytes",
-    "peak device [MB]": "peak_device_bytes",
-    "loss": "loss",
-    "‖g‖₂": "grad_norm",
-    "max rel. diff": "max_rel_diff",
-    "reallocations": "reallocations",
-    "machine": "machine",
-    "date": "date",
-    "commit": "commit",
-    "reason": "reason",
+_SHOWN = (
+    *("implementation", "scenario", "n", "device", "dtype", "threads", "options", "round", "outcome"),
+    *("forward_s", "gradient_s", "forward_iqr_s", "gradient_iqr_s", "samples", "noisy"),
+    *("search_slots", "pair_slots", "true_pairs", "build_s", "compile_s", "peak_host_bytes", "peak_device_bytes"),
+    *("loss", "grad_norm", "max_rel_diff", "reallocations", "machine", "date", "commit", "reason"),
+)
+_HEADINGS = {
+    "n": "N",
+    "grad_norm": "‖g‖₂",
+    "max_rel_diff": "max rel. diff",
+    **{f"{name}_s": f"{name} [ms]" for name in ("forward", "gradient")},
+    **{f"{name}_iqr_s": f"{name} IQR [ms]" for name in ("forward", "gradient")},
+    **{f"{name}_s": f"{name} [s]" for name in ("build", "compile")},
+    **{f"peak_{name}_bytes": f"peak {name} [MB]" for name in ("host", "device")},
 }
+_COLUMNS = {_HEADINGS.get(column, column.replace("_", " ")): column for column in _SHOWN}
 """Heading -> column of the frame of records."""
 _SCALES = {"[ms]": 1e3, "[s]": 1.0, "[MB]": 1e-6}
 _FORMATS = {"loss": ".15g", "‖g‖₂": ".6f", "max rel. diff": ".1e"}

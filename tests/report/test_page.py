@@ -181,7 +181,7 @@ def test_a_filter_of_numbers_takes_them_as_shown(opened):
     )
     for title in ("N", "pair slots", "gradient [ms]", "loss"):
         shown = next(words for words in column(opened, title) if words != "\N{EN DASH}")
-        field = opened.locator("#records thead tr:nth-child(2) th").nth(titles.index(title)).locator("input")
+        field = opened.locator("#records thead tr:nth-child(2) input").nth(titles.index(title))
         field.fill(shown)
         opened.wait_for_function("document.querySelector('.dt-info').innerText.includes('filtered')")
         assert set(column(opened, title)) == {shown}
