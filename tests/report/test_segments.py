@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from made_up_segments import MACHINE, OPS, STAGES, benchmarks, content
 
+from harness.contract import identity
 from harness.contract.store import RecordsError, read_records
 from harness.report import segments, segments_figure
-from harness.report.data import machine_of
 from harness.run import machine
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -164,8 +164,10 @@ def test_records_and_timings_share_a_folder(write):
     assert read_records([write("a.json", content(benchmarks()))]) == []
 
 
-def test_local_timings_are_left_out(write):
-    assert segments.read_runs([write("local/a.json", content(benchmarks()))]) == []
+def test_local_timings_are_left_out_of_the_default_folder_alone(write, monkeypatch):
+    monkeypatch.chdir(write("results/local/a.json", content(benchmarks())))
+    assert segments.read_runs([Path("results")]) == []
+    assert len(segments.read_runs([Path("results/local")])) == 1
 
 
 def test_a_dirty_commit_has_a_plus_sign(write):
@@ -201,5 +203,5 @@ def test_what_the_benchmark_writes_is_read_and_names_no_host(write):
     assert written["benchmarks"] == [*benchmarks()[:1], other]
     assert "my-" not in json.dumps(written)
     run = run_of(write, written["benchmarks"], machine_info=machine_info, commit_info=commit_info)
-    assert run.computer.machine == machine_of(machine.environment())
+    assert run.computer.machine == identity.machine(machine.environment()).name
     assert "numpy" in run.packages
