@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from harness.check.judgement import FLOAT64_TOLERANCE
 from harness.report import text
-from harness.report.data import Setting, select, where
+from harness.report.data import Setting, quotient, select, where
 from harness.report.published import AGREEMENT_N, published
 
 MILLION = 1_000_000
@@ -101,7 +102,7 @@ class Less:
             return _unmeasured(claim, study, *cases)
         shown = [f"{case.label} {self.show(value)}" for case, value in zip(cases, values, strict=True)]
         verdict = NEW if not self.judged else BORNE_OUT if values[0] < values[1] else REFUTED
-        return Finding(claim, study, f"{' against '.join(shown)}: {text.times(values[0] / values[1])}", verdict)
+        return Finding(claim, study, f"{' against '.join(shown)}: {text.times(quotient(*values))}", verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,7 @@ class Figure:
         claim: in words; may name {n}.
         study: what it printed.
         rows: whose figure; the first that ended ok.
-        n, device: of the case.
+        device: of the case, whose N is a million.
         column, show: the figure, and how it reads after the row's title.
         holds: whether it bears the claim out.
     """
@@ -120,7 +121,6 @@ class Figure:
     claim: str
     study: str
     rows: tuple[str, ...]
-    n: int = MILLION
     device: str = "cpu"
     column: str
     show: Callable[[Any], str]
@@ -128,8 +128,8 @@ class Figure:
 
     def finding(self, scopes: Scopes) -> Finding:
         """The verdict of the records."""
-        claim = self.claim.format(n=f"{self.n:,}")
-        tried = [_at(scopes, self.device, row, self.n) for row in self.rows]
+        claim = self.claim.format(n=f"{MILLION:,}")
+        tried = [_at(scopes, self.device, row, MILLION) for row in self.rows]
         case = next((case for case in tried if case and case.ok), tried[0])
         value = getattr(case, self.column) if case and case.ok else None
         if pd.isna(value):
@@ -243,19 +243,19 @@ def _verdict(holds: bool) -> str:
     return BORNE_OUT if holds else REFUTED
 
 
-_AT_A_MILLION = "(CPU, N = {n})"
+_on_gpu = partial(Less, n=GPU_N, devices=("cuda",))
 CLAIMS: tuple[Less | Figure | Callable[[Scopes], Finding], ...] = (
     _same_gradient,
     _printed_values,
     *(
-        Less(claim=f"{words} {_AT_A_MILLION}", rows=(ENZYME, JAX), column=column, systems=("Enzyme.jl", "JAX"))
+        Less(claim=f"{words} (CPU, N = {{n}})", rows=(ENZYME, JAX), column=column, systems=("Enzyme.jl", "JAX"))
         for words, column in (
             ("Single-threaded Enzyme's gradient takes less time than multithreaded JAX's", "gradient_s"),
             ("Single-threaded Enzyme's forward pass takes less time than multithreaded JAX's", "forward_s"),
             ("Enzyme compiles faster than JAX", "compile_s"),
         )
     ),
-    Less(claim=f"Both on one thread {_AT_A_MILLION}", rows=(ENZYME, JAX), threads=1, judged=False),
+    Less(claim="Both on one thread (CPU, N = {n})", rows=(ENZYME, JAX), threads=1, judged=False),
     _gradient_over_forward("Enzyme.jl", ENZYME, "cpu"),
     _gradient_over_forward("JAX", JAX, "cpu"),
     _gradient_over_forward("Reactant.jl", REACTANT, "cuda"),
@@ -272,11 +272,9 @@ CLAIMS: tuple[Less | Figure | Callable[[Scopes], Finding], ...] = (
     ),
     _no_capacity,
     _out_of_memory,
-    Less(
+    _on_gpu(
         claim="JAX's pair list takes less time than the padded cell list of Reactant's route (GPU, N = {n})",
         rows=(JAX, REACTANT),
-        n=GPU_N,
-        devices=("cuda",),
         systems=("JAX", "Reactant.jl"),
     ),
     Less(claim="The same two on the CPU (N = {n})", rows=(JAX, REACTANT), n=GPU_N, judged=False),
@@ -288,11 +286,9 @@ CLAIMS: tuple[Less | Figure | Callable[[Scopes], Finding], ...] = (
         show=text.size,
         study="it fits where the list does not",
     ),
-    Less(
+    _on_gpu(
         claim="On the GPU the padded versions are much faster than Enzyme (N = {n})",
         rows=(JAX, ENZYME),
-        n=GPU_N,
-        devices=("cuda",),
         systems=("JAX", "Enzyme.jl"),
     ),
     # What the study lists under "What we did not do": it expects the hand-written ones to be faster

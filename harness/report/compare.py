@@ -17,7 +17,7 @@ from harness.contract.identity import UNKNOWN, Machine
 from harness.contract.records import Record
 from harness.contract.samples import NOISY_SPREAD, Samples
 from harness.report import text
-from harness.report.data import frame
+from harness.report.data import frame, quotient
 from harness.report.text import Columns
 
 LEVEL = 0.05
@@ -65,7 +65,7 @@ class Change(NamedTuple):
     @property
     def ratio(self) -> float:
         """New median over old; NaN where the old one is 0."""
-        return self.new_s / self.old_s if self.old_s else float("nan")
+        return quotient(self.new_s, self.old_s)
 
     def __str__(self) -> str:
         return f"{text.seconds(self.old_s)} → {text.seconds(self.new_s)} ({text.times(self.ratio)})"

@@ -132,6 +132,11 @@ def plotted_settings(cases: pd.DataFrame) -> list[Setting]:
     return [s for s in main_settings(cases) if select(cases, **s._asdict())["timed"].any()]
 
 
+def quotient(numerator: float, denominator: float) -> float:
+    """Quotient of two numbers; NaN where there is nothing to divide by."""
+    return numerator / denominator if denominator else float("nan")
+
+
 def over(numerator: pd.Series, denominator: pd.Series) -> pd.Series:
     """Quotient; NaN where either is missing or there is nothing to divide by."""
     below = denominator.astype("float64")

@@ -78,8 +78,9 @@ def figure(kind: str, setting: Setting, cases: pd.DataFrame) -> Figure:
         made = Figure(figsize=(width, 4.6), layout="constrained")
         for axes, panel in zip(made.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
             _draw(axes, panel, shown, look, setting)
+        key = "dashed: hand-written adjoint" if any(look[row].dashed for row in shown["implementation"]) else None
         handles = _handles(panels, shown, look, setting)
-        made.legend(handles=handles, loc="outside right upper", frameon=False, title=_key(shown, look))
+        made.legend(handles=handles, loc="outside right upper", frameon=False, title=key)
         title = (label(heading(setting)), label(f"{describe(setting)}, {tables.dates(shown)}"))
         made.suptitle("\n".join(title), x=0.01, ha="left")
         failures = failed(shown)
@@ -160,10 +161,6 @@ def _handles(panels: Sequence[Panel], shown: pd.DataFrame, look: dict[str, Style
     if any(study_points(panel, setting) for panel in panels):
         handles.append(Line2D([], [], label="study (its own machine)", **_study()))
     return handles
-
-
-def _key(shown: pd.DataFrame, look: dict[str, Style]) -> str | None:
-    return "dashed: hand-written adjoint" if any(look[row].dashed for row in shown["implementation"]) else None
 
 
 def _line(style: Style) -> dict[str, Any]:

@@ -115,8 +115,8 @@ def hand_written(scope: Scope) -> Markdown | None:
         "hand-written: lines of adjoint": ("lines_adjoint", text.count),
         "automatic: lines of adjoint": ("lines_adjoint_other", text.count),
     }
-    time, memory = (over(pairs[name], pairs[f"{name}_other"]) for name in ("gradient_s", "peak_bytes"))
-    return text.frame_table(pairs.assign(time=time, memory=memory), columns)
+    pairs = pairs.assign(time=_ratio(pairs, "gradient_s"), memory=_ratio(pairs, "peak_bytes"))
+    return text.frame_table(pairs, columns)
 
 
 def growth(scope: Scope) -> Markdown | None:
@@ -125,15 +125,11 @@ def growth(scope: Scope) -> Markdown | None:
     pairs = beside(fastest_first(large), small)
     if pairs.empty:
         return None
-    grown = {
-        name: over(pairs[column], pairs[f"{column}_other"])
-        for name, column in (
-            ("growth", "gradient_s_per_particle"),
-            ("slots", "slots_per_particle"),
-            ("time", "gradient_s_per_slot"),
-        )
-    }
-    pairs = pairs.assign(**grown)
+    pairs = pairs.assign(
+        growth=_ratio(pairs, "gradient_s_per_particle"),
+        slots=_ratio(pairs, "slots_per_particle"),
+        time=_ratio(pairs, "gradient_s_per_slot"),
+    )
     columns: Columns = {
         "implementation": ("title", str),
         f"N = {GROWTH_FROM:,}": ("gradient_s_per_particle_other", text.seconds),
@@ -144,6 +140,10 @@ def growth(scope: Scope) -> Markdown | None:
         "remarks": ("remarks", str),
     }
     return text.frame_table(pairs.assign(remarks=[_growth_remark(pair) for pair in pairs.itertuples()]), columns)
+
+
+def _ratio(pairs: pd.DataFrame, column: str) -> pd.Series:
+    return over(pairs[column], pairs[f"{column}_other"])
 
 
 def _growth_remark(pair: Any) -> str:

@@ -67,7 +67,10 @@ def page(records: pd.DataFrame, cases: pd.DataFrame) -> str:
     content = {
         **_table(records),
         "figures": figures,
-        "templates": {name: plotly.io.templates[f"plotly_{base}"].to_plotly_json() for name, base in _THEMES.items()},
+        "templates": {
+            name: plotly.io.templates[f"plotly_{base}"].to_plotly_json()
+            for name, base in (("light", "white"), ("dark", "dark"))
+        },
     }
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("harness.report"), undefined=jinja2.StrictUndefined, autoescape=True
@@ -80,17 +83,11 @@ def page(records: pd.DataFrame, cases: pd.DataFrame) -> str:
         plotly=_packed(_resource(__package__, "vendor/plotly-basic.min.js")),
         datatables=_packed(_resource("itables", "html/dt_bundle.js")),
         content=_json(content),
-        machines=[(name, len(group), tables.dates(group), tables.commits(group)) for name, group in _machines(records)],
+        machines=records.groupby("machine"),
+        tables=tables,
         headings=[*_COLUMNS, "words"],
         figures=list(figures),
     )
-
-
-_THEMES = {"light": "white", "dark": "dark"}
-
-
-def _machines(records: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [(text.printable(str(name)), group) for name, group in records.groupby("machine")]
 
 
 def _table(records: pd.DataFrame) -> dict[str, Any]:

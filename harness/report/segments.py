@@ -53,16 +53,11 @@ class _Benchmark(msgspec.Struct):
     stats: _Statistics
 
 
-class _Commit(msgspec.Struct):
-    id: str | None = None
-    dirty: bool | None = None
-
-
 class _File(msgspec.Struct):
     """What is read of a pytest-benchmark file."""
 
     machine_info: dict[str, Any]
-    commit_info: _Commit
+    commit_info: dict[str, Any]
     datetime: str
     benchmarks: list[_Benchmark]
 
@@ -131,11 +126,9 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
     Raises:
         RecordsError: a file is no JSON, or one of ours lacks something.
     """
-    newest: dict[Computer, Run] = {}
-    for path in files((folder for folder in folders if folder.is_dir()), ".json"):
-        for run in _read(path):
-            if run.computer not in newest or newest[run.computer].datetime < run.datetime:
-                newest[run.computer] = run
+    paths = files((folder for folder in folders if folder.is_dir()), ".json")
+    runs = sorted((run for path in paths for run in _read(path)), key=lambda run: run.datetime)
+    newest = {run.computer: run for run in runs}
     return [newest[computer] for computer in sorted(newest)]
 
 
@@ -150,13 +143,14 @@ def _read(path: Path) -> Iterator[Run]:
     except msgspec.MsgspecError as error:
         raise RecordsError(f"{path}: not a file of pytest-benchmark ({error}); mend or remove it") from error
     inputs = pd.DataFrame([msgspec.structs.asdict(benchmark.extra_info) for benchmark in file.benchmarks])
+    commit = file.commit_info
     medians = inputs.assign(median_s=[benchmark.stats.median for benchmark in file.benchmarks])
     for device, timed in medians.groupby("device"):
         hardware = "CPU" if device == "cpu" else identity.accelerator(file.machine_info) or str(device)
         yield Run(
             computer=Computer(identity.machine(file.machine_info).name, hardware, str(device)),
             datetime=file.datetime,
-            commit=tables.commit_name(file.commit_info.id or text.DASH, bool(file.commit_info.dirty)),
+            commit=tables.commit_name(str(commit.get("id") or text.DASH), bool(commit.get("dirty"))),
             packages=file.machine_info.get("packages") or {},
             medians=timed.drop_duplicates([*INPUT, "library"], keep="last"),
         )

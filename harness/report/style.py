@@ -10,22 +10,12 @@ STUDY_COLOUR = "#808080"
 
 # Okabe and Ito's palette, which readers with any colour vision tell apart, without its yellow (too pale on white)
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = (
-    ("o", "circle"),
-    ("s", "square"),
-    ("^", "triangle-up"),
-    ("D", "diamond"),
-    ("v", "triangle-down"),
-    ("P", "cross"),
-    ("X", "x"),
-    ("<", "triangle-left"),
-    (">", "triangle-right"),
-    ("p", "pentagon"),
-    ("*", "star"),
-    ("h", "hexagon"),
-    ("d", "diamond-tall"),
-    ("8", "octagon"),
+_SYMBOLS = (
+    *("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x"),
+    *("triangle-left", "triangle-right", "pentagon", "star", "hexagon", "diamond-tall", "octagon"),
 )
+_MARKERS = tuple(zip("os^DvPX<>p*hd8", _SYMBOLS, strict=True))
+"""Names of one shape in Matplotlib and in Plotly."""
 
 
 class Style(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -165,13 +165,9 @@ def commit_name(commit: str, dirty: bool) -> str:
 
 def implementations(cases: pd.DataFrame) -> Markdown:
     """What each row is, in its own words, and its lines of code: from the newest case that has both, if any has."""
-    described = cases.dropna(subset="neighbours")
-    counted = described.sort_values("timestamp", kind="stable").sort_values(
-        "lines_forward", kind="stable", key=pd.notna
-    )
-    return text.frame_table(
-        counted.drop_duplicates("implementation", keep="last").sort_values("implementation"), _ROW_COLUMNS
-    )
+    described = cases.dropna(subset="neighbours").assign(counted=lambda f: f["lines_forward"].notna())
+    ordered = described.sort_values(["implementation", "counted", "timestamp"])
+    return text.frame_table(ordered.drop_duplicates("implementation", keep="last"), _ROW_COLUMNS)
 
 
 def threads(cases: pd.DataFrame, setting: Setting, n: int) -> Markdown | None:
@@ -185,10 +181,10 @@ def threads(cases: pd.DataFrame, setting: Setting, n: int) -> Markdown | None:
         "1 thread: x of best row": ("x_of_best_other", text.times),
         f"{setting.threads} threads: gradient": ("gradient_s", text.seconds),
         f"{setting.threads} threads: x of best row": ("x_of_best", text.times),
-        "speed-up": ("speed_up", text.times),
+        "speed-up": ("ratio", text.times),
         "remarks": ("remarks", Markdown),
     }
-    return _pairs(every, one, columns, {"speed_up": lambda p: over(p["gradient_s_other"], p["gradient_s"])})
+    return _pairs(every, one, columns)
 
 
 def clustered(cases: pd.DataFrame, setting: Setting) -> Markdown | None:
@@ -209,8 +205,7 @@ def clustered(cases: pd.DataFrame, setting: Setting) -> Markdown | None:
         "ratio": ("ratio", text.times),
         "remarks": ("remarks", Markdown),
     }
-    ratio = {"ratio": lambda p: over(p["gradient_s_per_pair_other"], p["gradient_s_per_pair"])}
-    return _pairs(even, uneven, columns, ratio, by="gradient_s_other")
+    return _pairs(even, uneven, columns, "gradient_s_per_pair", by="gradient_s_other")
 
 
 def precision(cases: pd.DataFrame, setting: Setting, n: int) -> Markdown | None:
@@ -226,15 +221,14 @@ def precision(cases: pd.DataFrame, setting: Setting, n: int) -> Markdown | None:
         "float32: max rel. diff": ("max_rel_diff_other", text.difference),
         "remarks": ("remarks", Markdown),
     }
-    ratio = {"ratio": lambda p: over(p["gradient_s_other"], p["gradient_s"])}
-    return _pairs(double, single, columns, ratio, slower="float32 is slower")
+    return _pairs(double, single, columns, slower="float32 is slower")
 
 
 def _pairs(
     left: pd.DataFrame,
     right: pd.DataFrame,
     columns: Columns,
-    more: Mapping[str, Callable[[pd.DataFrame], pd.Series]],
+    of: str = "gradient_s",
     *,
     by: str = "gradient_s",
     slower: str = "",
@@ -244,13 +238,14 @@ def _pairs(
     Args:
         left, right: cases, at most one of each row.
         columns: of the table; those of the right end in `_other`.
-        more: further columns, from the merged frame.
+        of: whose right value over the left one is the column `ratio`.
         by: column to sort by.
         slower: a remark on rows whose `ratio` is above 1.
     """
-    pairs = beside(remarked(left), remarked(right)).assign(**more).sort_values([by, "label"])
+    pairs = beside(remarked(left), remarked(right)).sort_values([by, "label"])
     if pairs.empty:
         return None
+    pairs["ratio"] = over(pairs[f"{of}_other"], pairs[of])
     said = pairs["remarks"].where(pairs["ok_other"], pairs["remarks_other"])
     if slower:
         said = said + (pairs["ratio"] > 1.0).map({True: f", {slower}", False: ""})

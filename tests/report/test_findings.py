@@ -63,6 +63,12 @@ def test_enzyme_against_jax(enzyme, verdict):
     assert finding.found.endswith(f"{enzyme / 5.0:.2f}×")
 
 
+def test_a_figure_of_zero_divides_nothing():
+    finding = judged([gradient("enzyme_loops", 1e-9), gradient("jax_neighbor_list", 0.0)], "gradient takes less time")
+    assert finding.verdict == REFUTED
+    assert finding.found.endswith(": –")
+
+
 def test_a_failure_is_no_verdict_and_is_named():
     failed = make_record("jax_neighbor_list", MILLION, outcome="out-of-memory-host", reason="8 GB")
     finding = judged([gradient("enzyme_loops", 4.0), failed], "Enzyme's gradient takes less time")
