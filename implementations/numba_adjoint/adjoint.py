@@ -16,6 +16,7 @@ from numba import njit, prange
 
 from harness.contract.problem import FloatArray
 from implementations.numba_adjoint.forward import (
+    CACHED,
     COINCIDENT,
     FAST_MATH,
     LANES,
@@ -93,7 +94,7 @@ def add_row_forces(
             ranges[0, 0] += group
 
 
-@njit(parallel=True)
+@njit(parallel=True, cache=CACHED)
 def gradient(cells: Cells, box: Box, residual: FloatArray, scale: Real) -> FloatArray:
     """dL/dx, (N, 2), in the order of the particles; scale is -3/2 m sigma / h."""
     force_x, force_y = np.zeros_like(residual), np.zeros_like(residual)

@@ -22,6 +22,7 @@ and from the buffers, the rest the sort. Refining 1 / q from a float32 estimate 
 from __future__ import annotations
 
 import math
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ from numba import njit, prange
 
 from harness.contract.problem import FloatArray
 
+CACHED = "NUMBA_CACHE_DIR" in os.environ
+"""Whether compiled kernels are kept: only where the harness names a folder for these very sources, since Numba's own
+cache does not see that a function called from another file has changed."""
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered and fused; NaN and infinity keep their meaning."""
 
@@ -134,7 +138,7 @@ def counts_to_places(counts: IntArray, start: IntArray) -> None:
     start[counts.shape[1]] = total
 
 
-@njit(parallel=True)
+@njit(parallel=True, cache=CACHED)
 def sort_into_cells(positions: FloatArray, box: Box, limit: Real, threads: int) -> tuple[bool, Cells]:
     """Counting sort by cell, stable.
 
@@ -275,7 +279,7 @@ def rows_of(colour: int, nc: int) -> int:
     return nc // 2 if colour < 2 else nc % 2
 
 
-@njit(parallel=True)
+@njit(parallel=True, cache=CACHED)
 def pair_sums_of_all(cells: Cells, box: Box) -> FloatArray:
     """sum_{j != i} w_ij, (N,), in sorted order."""
     sums = np.zeros_like(cells.x)
@@ -285,7 +289,7 @@ def pair_sums_of_all(cells: Cells, box: Box) -> FloatArray:
     return sums
 
 
-@njit(parallel=True, fastmath=FAST_MATH)
+@njit(parallel=True, fastmath=FAST_MATH, cache=CACHED)
 def sums_to_residuals(sums: FloatArray, scale: Real, rest_density: Real) -> float:
     """Turn pair sums into residuals, in place, and return the loss; scale is m sigma."""
     one = sums.dtype.type(1.0)

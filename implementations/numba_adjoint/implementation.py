@@ -22,7 +22,7 @@ from harness.contract.protocol import (
 from implementations.numba_adjoint import adjoint, forward
 
 
-@njit()
+@njit(cache=forward.CACHED)
 def count_pairs(cells: forward.Cells, box: forward.Box) -> tuple[int, int]:
     """Unordered candidate pairs, and those of them with r < 2h, of the half stencils that the kernels walk."""
     nc = box.cells_per_side
