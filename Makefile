@@ -22,13 +22,13 @@ bench: $(READY) ## Compare all rows on this machine's CPU and print the tables; 
 	@code=0; $(BIN)/pairgrad bench --profile quick $(ARGS) || code=$$?; \
 	  $(BIN)/pairgrad report --results results/local --out reports/local && exit $$code
 
-test: $(READY) lint types ## Lint, types, tests, the agreement gate, stale-report check
+test: $(READY) lint types ## Lint, types, tests, the gate on the published input, stale-report check
 	@$(PYTEST) -m "not slow and not gpu and not thorough"
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory check ARGS="--scenario published --dtype float64"
 	@$(BIN)/pairgrad report --check
 
-check: $(READY) ## The gate: every gradient against the oracle, finite differences and each other
-	@$(BIN)/pairgrad check $(addprefix --require ,$(REQUIRED))
+check: $(READY) ## The whole gate: every gradient, hard inputs too, against the oracle, finite differences and each other
+	@$(BIN)/pairgrad check $(addprefix --require ,$(REQUIRED)) $(ARGS)
 
 test-thorough: $(READY) ## The tests that are too long for every change; .ci/run runs them after `make test`
 	@$(PYTEST) -m "thorough and not gpu"

@@ -23,6 +23,7 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.thorough
 def test_a_row_is_used_as_a_library_as_the_docs_show(tmp_path: Path) -> None:
     """Gradient descent lowers the loss of uniform particles, and the row is another framework by another name."""
     page = (ROOT / "docs" / "use_a_row.md").read_text()

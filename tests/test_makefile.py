@@ -107,6 +107,8 @@ def test_arguments_reach_the_benchmark(project: Project) -> None:
 
 
 def test_help_shows_every_target_that_says_what_it_does() -> None:
-    shown = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     described = re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.M)
     assert [line.split()[0] for line in shown.splitlines()] == described

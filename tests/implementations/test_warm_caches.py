@@ -96,6 +96,7 @@ def ask(body, factor, folder):
     [("warp", WARP_CALLABLE), ("warp", WARP_KERNEL), ("enzyme_ad", ENZYME), ("jax", CALLBACK)],
     ids=["warp callable", "warp kernel", "enzyme", "callback"],
 )
+@pytest.mark.thorough
 def test_a_program_from_the_cache_calls_what_is_there_now(tmp_path, module, body):
     pytest.importorskip(module)
     assert ask(body, 2.0, tmp_path)[0] == [0.0, 2.0, 4.0, 6.0, 8.0]

@@ -180,6 +180,7 @@ with TimeRunner(TimeSettings(budget_s=0.0, memory_limit_bytes=limit), "test") as
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limit", [0, 1 << 40])
 def test_in_a_real_group_a_row_that_allocates_is_out_of_memory(small_group, limit):
     """By the default limit, and by the system where the limit given is above the group's."""

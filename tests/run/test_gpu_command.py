@@ -304,6 +304,7 @@ def checked_and_timed(tmp_path: Path, packages: Iterable[str]) -> subprocess.Com
     )
 
 
+@pytest.mark.thorough
 def test_the_harness_runs_with_no_more_than_it_says_it_needs(tmp_path: Path) -> None:
     ended = checked_and_timed(tmp_path, gpu.NEEDED.values())
     assert ended.returncode == 0, ended.stderr

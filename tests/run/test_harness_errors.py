@@ -97,6 +97,7 @@ def test_other_errors_are_the_rows(error):
     assert outcome_of(error, planned("right").case) != "harness-error"
 
 
+@pytest.mark.thorough
 def test_a_really_full_temporary_folder_is_told_and_resumed(tmp_path):
     """A tmpfs of 16 kB, in a mount namespace of its own: the reference of the larger N does not fit."""
     temporary, results = tmp_path / "temporary", tmp_path / "results"

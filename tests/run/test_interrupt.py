@@ -78,7 +78,7 @@ def test_bench_keeps_and_names_what_it_has(interrupted, tmp_path, number):
 
 
 @pytest.mark.parametrize("number", ASKED)
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_check_decides_nothing(interrupted, tmp_path, jobs, number):
     verdict = tmp_path / "verdict.json"
     what = ("--impl", HANGS, "--n", 200, "--scenario", "published", "--jobs", jobs)

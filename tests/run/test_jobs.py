@@ -95,6 +95,7 @@ def test_a_failure_is_that_of_its_case_and_the_rest_runs_in_a_fresh_process(star
     assert len(started.limits) == 2
 
 
+@pytest.mark.thorough
 def test_every_case_of_a_process_has_the_whole_time_limit():
     """Three cases that take half of it each."""
     records = [finished.record for finished in check([planned("sleeps", n) for n in (10, 20, 30)], limit_s=LIMIT_S)]

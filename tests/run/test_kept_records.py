@@ -29,6 +29,7 @@ def in_folder(folder):
     return [entry for path in sorted(folder.glob("*.jsonl")) for entry in strictly(path)]
 
 
+@pytest.mark.thorough
 def test_killed_run_keeps_finished_records_and_resumes_with_the_rest(tmp_path):
     rows = ["--impl", fake("right"), "--results", str(tmp_path)]
     process = subprocess.Popen([*PAIRGRAD, "bench", *rows, *FIVE], stdout=subprocess.DEVNULL)
@@ -46,6 +47,7 @@ def test_killed_run_keeps_finished_records_and_resumes_with_the_rest(tmp_path):
     assert "nothing left to run; 5 records in" in bench(tmp_path, *FIVE, "--resume").stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_kill_during_a_write_leaves_a_file_that_parses(tmp_path, step):
     prelude = f"""
@@ -101,6 +103,7 @@ exit $status"""
     assert all(json.loads(line)["outcome"] == "ok" for line in ended.stdout.splitlines())
 
 
+@pytest.mark.thorough
 def test_two_runs_at_once_keep_apart(tmp_path):
     rows = ["--impl", fake("right"), "--results", str(tmp_path)]
     both = [subprocess.Popen([*PAIRGRAD, "bench", *rows, *FIVE], stdout=subprocess.DEVNULL) for _ in range(2)]
@@ -110,6 +113,7 @@ def test_two_runs_at_once_keep_apart(tmp_path):
     assert len({entries[0]["run_id"] for entries in files}) == 2
 
 
+@pytest.mark.thorough
 def test_shards_merge(tmp_path):
     for index in (1, 2, 3):
         options = ("--n", "10", "--dtype", "float64", "--dtype", "float32", "--threads", "1", "--budget", "0.01")

@@ -148,6 +148,7 @@ FAILING = {
 }
 
 
+@pytest.mark.thorough
 def test_sixty_cases_a_quarter_of_which_fail(tmp_path):
     right = [planned("right", 45, number) for number in range(45)]
     broken = [planned(name, 45) for name in FAILING]

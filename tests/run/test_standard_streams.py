@@ -20,7 +20,9 @@ def closed(streams, *arguments):
     return subprocess.run(["sh", "-c", shell, "sh", *map(str, arguments)], env=environment, check=False).returncode
 
 
-@pytest.mark.parametrize("streams", ["<&- >&- 2>&-", "<&-", ">&-", "2>&-"])
+@pytest.mark.parametrize(
+    "streams", ["<&- >&- 2>&-", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("<&-", ">&-", "2>&-"))]
+)
 def test_check_agrees_without_standard_streams(tmp_path, streams):
     verdict = tmp_path / "verdict.json"
     what = ("--scenario", "published", "--dtype", "float64", "--n", "50", "--json", verdict)

@@ -254,11 +254,19 @@ def _shapes(module, variant, transform, size):
     return [(tuple(leaf.shape), leaf.dtype) for leaf in torch.utils._pytree.tree_leaves(result)]
 
 
+def _shapes_or_error(module, variant, transform, size):
+    """As `_shapes`; what Torch says where its own jacrev of jacfwd wants a row that is not there."""
+    try:
+        return _shapes(module, variant, transform, size)
+    except IndexError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("transform", thorough(TRANSFORMS, FEW - {"backward of compile", "export"}))
 @pytest.mark.parametrize("size", EMPTY)
 def test_shapes_of_empty_operands(size, transform):
     for variant in VARIANTS if "components" in size else {**VARIANTS, **SCALARS}:
-        ours, plain = (_shapes(module, variant, transform, EMPTY[size]) for module in (torch_ops, PLAIN))
+        ours, plain = (_shapes_or_error(module, variant, transform, EMPTY[size]) for module in (torch_ops, PLAIN))
         assert ours == plain, variant
 
 
