@@ -25,7 +25,7 @@ from harness.contract.encoding import encode, is_unicode
 from harness.contract.names import file_name
 from harness.contract.problem import FloatArray
 from harness.contract.records import Record, case_id
-from harness.contract.store import LOCAL_RESULTS, RESULTS, RecordFile, read_records
+from harness.contract.store import LOCAL_RESULTS, RecordFile, read_records
 from harness.failures import Commands, Failure, Mistake, tried, when_interrupted, why, written
 from harness.options import (
     TIMED_SCENARIOS,
@@ -36,6 +36,7 @@ from harness.options import (
     default_jobs,
     impl_option,
     path_type,
+    records_option,
 )
 from harness.report import compare as comparing
 from harness.report import data
@@ -219,15 +220,7 @@ def bench(
 
 
 @main.command("report")
-@click.option(
-    "--results",
-    multiple=True,
-    type=path_type,
-    default=[RESULTS],
-    show_default=True,
-    help="Folder of records and of the segment operations' timings, or file of records; repeats, and machines may mix. "
-    f"Of the default folder {LOCAL_RESULTS} is left out.",
-)
+@records_option
 @click.option("--out", type=path_type, default=REPORTS, show_default=True, help="Folder the reports go to.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 if the reports are stale.")
 def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None:
@@ -249,14 +242,7 @@ def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None
 
 
 @main.command()
-@click.option(
-    "--results",
-    multiple=True,
-    type=path_type,
-    default=[RESULTS],
-    show_default=True,
-    help="Folder or file of records; repeats, and machines may mix.",
-)
+@records_option
 @click.option(
     "--out", type=path_type, required=True, help=f"File to write; its suffix says how: {', '.join(data.EXPORTS)}."
 )

@@ -12,6 +12,7 @@ import click
 
 from harness.check.inputs import SCENARIOS
 from harness.contract.protocol import DEVICES, DTYPES
+from harness.contract.store import LOCAL_RESULTS, RESULTS
 from harness.run import machine, memory
 from harness.run.child import OURS
 from harness.run.settings import DEFAULT_LIMIT_S
@@ -163,6 +164,17 @@ impl_option = click.option(
     multiple=True,
     metavar="NAME|FILE",
     help="A row, or the path of a module of yours; repeats. Default: all rows.",
+)
+
+
+records_option = click.option(
+    "--results",
+    multiple=True,
+    type=path_type,
+    default=[RESULTS],
+    show_default=True,
+    help="Folder of records and of the segment operations' timings, or file of records; repeats, and machines may mix. "
+    f"Of the default folder {LOCAL_RESULTS} is left out.",
 )
 
 

@@ -62,6 +62,7 @@ _FLOAT64: tuple[Dtype, ...] = ("float64",)
 _PAIR_LOSS = 119.393214523237
 _PAIR_NORM = 84.32146702407408 * math.sqrt(2.0)
 _BOX = Problem(10.0)
+_WIDE_PAIR = _points((500.0, 2.0), (500.5, 2.0))
 
 HARD_CASES: tuple[Input, ...] = (
     Input("uniform", _BOX, _uniform(0, 1000, 10.0), 10988.8190581011, 6253.6722306893),
@@ -88,31 +89,11 @@ HARD_CASES: tuple[Input, ...] = (
     Input("pair", _BOX, _points((2.0, 2.0), (2.5, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64),
     Input("pair out of reach", _BOX, _points((2.0, 2.0), (5.0, 2.0)), 133.860348212184, 0.0, dtypes=_FLOAT64),
     Input("pair across a face", _BOX, _points((0.25, 2.0), (9.75, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64),
-    Input(
-        "pair in a box of 1e4",
-        Problem(1e4),
-        _points((500.0, 2.0), (500.5, 2.0)),
-        _PAIR_LOSS,
-        _PAIR_NORM,
-        dtypes=_FLOAT64,
+    *(
+        Input(f"pair in a box of {side}", Problem(float(side)), _WIDE_PAIR, _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64)
+        for side in ("1e4", "46341", "1e5")
     ),
-    Input(
-        "pair in a box of 46341",
-        Problem(46341.0),
-        _points((500.0, 2.0), (500.5, 2.0)),
-        _PAIR_LOSS,
-        _PAIR_NORM,
-        dtypes=_FLOAT64,
-    ),
-    Input(
-        "pair in a box of 1e5",
-        Problem(1e5),
-        _points((500.0, 2.0), (500.5, 2.0)),
-        _PAIR_LOSS,
-        _PAIR_NORM,
-        dtypes=_FLOAT64,
-    ),
-    Input("pair in a box of 1e6", Problem(1e6), _points((500.0, 2.0), (500.5, 2.0)), _PAIR_LOSS, _PAIR_NORM),
+    Input("pair in a box of 1e6", Problem(1e6), _WIDE_PAIR, _PAIR_LOSS, _PAIR_NORM),
     Input("no particles", _BOX, _points(), 0.0, 0.0),
     Input("one particle", _BOX, _points((3.0, 4.0)), 66.930174106092, 0.0, dtypes=_FLOAT64),
     Input("coincident pair", _BOX, _points((2.0, 2.0), (2.0, 2.0))),

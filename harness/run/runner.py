@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import numpy as np
+from typing_extensions import override
 
 from harness.check.inputs import SCENARIOS
 from harness.contract import identity, registry
@@ -242,11 +243,12 @@ class Runner(ABC, Generic[_Settings]):
 class TimeRunner(Runner[TimeSettings]):
     """Times each case, and checks it, in a process of its own."""
 
+    @override
     def run(self, plan: Iterable[Planned]) -> Iterator[Finished]:
-        """See `Runner.run`."""
         for planned in plan:
             yield from self._run([planned])
 
+    @override
     def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
         (answer,) = super()._answers(batch)
         result = answer.result
@@ -254,10 +256,12 @@ class TimeRunner(Runner[TimeSettings]):
             answer.result = Result(outcome="harness-error", reason="nothing was timed", description=result.description)
         return [answer]
 
+    @override
     def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> TimeRequest:
         (planned,), (file,) = batch, files
         return TimeRequest(case=planned.case, references=str(file), budget_s=self.settings.budget_s)
 
+    @override
     def _environment(self, case: Case, threads: int, private: str) -> dict[str, str]:
         """With cold caches: compilation is timed too."""
         folder = Path(private)
@@ -272,7 +276,6 @@ class CheckRunner(Runner[CheckSettings]):
     """
 
     def __init__(self, settings: CheckSettings, *arguments: Any, **keywords: Any) -> None:
-        """See `Runner`."""
         self._hung: dict[str, Record] = {}
         self._slots = threading.Semaphore(settings.jobs)
         self._turnstile = threading.Lock()
@@ -280,8 +283,9 @@ class CheckRunner(Runner[CheckSettings]):
         shared = settings.memory_limit_bytes is None
         self._memory_share = self.memory_limit // settings.jobs if shared else self.memory_limit
 
+    @override
     def run(self, plan: Iterable[Planned]) -> Iterator[Finished]:
-        """See `Runner.run`; cases that may share a process follow each other in the plan."""
+        # cases that may share a process follow each other in the plan
         groups = [list(group) for _, group in groupby(plan, key=_worker)]
         if self.settings.jobs == 1:
             for group in groups:
@@ -290,25 +294,30 @@ class CheckRunner(Runner[CheckSettings]):
         for finished in at_once(lambda group: list(self._run(group)), groups, self.settings.jobs):
             yield from finished
 
+    @override
     def _request(self, batch: Sequence[Planned], files: Sequence[Path], private: str) -> CheckRequest:
         cases = [planned.case for planned in batch]
         return CheckRequest(cases=cases, references=[str(file) for file in files], gradients=private)
 
+    @override
     def _environment(self, case: Case, threads: int, private: str) -> dict[str, str]:
         """With the caches that all share who time nothing; not where a switch may change what is compiled."""
         folder = Path(private)
         environment = child_environment(case.device, threads, folder, folder / "caches", case.variables)
         return environment if case.variables else caches.shared(environment, case.implementation)
 
+    @override
     def _limit_met(self, planned: Planned) -> Record | None:
         hung = self._hung.get(registry.row_name(planned.case.implementation))
         return super()._limit_met(planned) or hung
 
+    @override
     def _note(self, record: Record) -> None:
         super()._note(record)
         if record.outcome == "timeout":
             self._hung[record.implementation] = record
 
+    @override
     def _answers(self, batch: Sequence[Planned]) -> list[Answer]:
         with self._slot():
             answers = self._try(batch, self._memory_share)

@@ -74,7 +74,10 @@ class CellList:
     status: wp.array
 
     def walk(self, grid: Grid) -> list[Any]:
-        """The parameters that every kernel begins with that walks the stencils."""
+        """The parameters that every kernel begins with that walks the stencils.
+
+        One by one: kernels that take them as one struct were measured slower on the CPU.
+        """
         sizes = [grid.cells_per_side, grid.problem.box_length, grid.problem.cutoff]
         return [self.xs, self.ys, self.cells, self.starts, *sizes]
 

@@ -32,8 +32,8 @@ from numba import njit, prange
 from harness.contract.problem import FloatArray
 
 CACHED = "NUMBA_CACHE_DIR" in os.environ
-"""Whether compiled kernels are kept: only where the harness names a folder for these very sources, since Numba's own
-cache does not see that a function called from another file has changed."""
+"""Whether compiled kernels are kept: only where a folder is named, as the harness does for each state of the sources.
+Numba itself does not see that a function called from another file has changed."""
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered and fused; NaN and infinity keep their meaning."""
 

@@ -11,15 +11,19 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 
 class Plain:
-    """Six functions with the arguments of `jax_ops` and `torch_ops`, over the arrays of `library`.
+    """Six functions with the arguments of `jax_ops` and `torch_ops`, over the arrays of one library.
 
     Whatever the library differentiates, compiles or maps, it does to these by rules of its own. Ids are not checked.
+
+    Attributes:
+        namespace: module with the library's functions of arrays.
     """
 
-    library: ModuleType
+    namespace: ModuleType
 
     def add(self, x: Any, idx: Any, segments: int) -> Any:
         """The sum of the rows of x (N,) or (N, K) in each segment."""
@@ -35,7 +39,7 @@ class Plain:
 
     def apply(self, v: Any, m: Any) -> Any:
         """Each row of v (N, K) times the transpose of its matrix of m (N, K, K)."""
-        return self.library.einsum("ik,ikl->il", v, m)
+        return self.namespace.einsum("ik,ikl->il", v, m)
 
     def segmented_sum(self, x: Any, idx: Any, num_segments: int) -> Any:
         """`out[s] = sum_i x[i]`."""
@@ -43,7 +47,7 @@ class Plain:
 
     def segmented_mean(self, x: Any, idx: Any, num_segments: int) -> Any:
         """`out[s] = sum_i x[i] / count[s]`, zero for an empty segment."""
-        count = self.add(self.library.ones_like(idx, dtype=x.dtype), idx, num_segments).clip(min=1)
+        count = self.add(self.namespace.ones_like(idx, dtype=x.dtype), idx, num_segments).clip(min=1)
         return self.add(x, idx, num_segments) / _beside(count, x)
 
     def segmented_dot(self, x: Any, y: Any, idx: Any, num_segments: int) -> Any:
@@ -57,8 +61,8 @@ class Plain:
     def segmented_rms_norm(self, x: Any, idx: Any, num_segments: int) -> Any:
         """`out[s] = sqrt(sum_i |x[i]|^2 / count[s])`, with derivatives of zero where it is zero."""
         square = self.segmented_mean(self.dot(x, x), idx, num_segments)
-        where, zero = self.library.where, square == 0
-        return where(zero, 0, self.library.sqrt(where(zero, 1, square)))
+        where, zero = self.namespace.where, square == 0
+        return where(zero, 0, self.namespace.sqrt(where(zero, 1, square)))
 
     def segmented_matvec(self, v: Any, m: Any, idx: Any, num_segments: int) -> Any:
         """`out[i] = m[idx[i]]^T v[i]`."""
@@ -73,10 +77,10 @@ def _beside(scalars: Any, rows: Any) -> Any:
 class NumpyPlain(Plain):
     """Over NumPy arrays."""
 
-    library = np
+    namespace = np
 
+    @override
     def add(self, x: np.ndarray, idx: np.ndarray, segments: int) -> np.ndarray:
-        """See `Plain.add`."""
         out = np.zeros((segments, *x.shape[1:]), x.dtype)
         np.add.at(out, idx, x)
         return out
@@ -87,10 +91,10 @@ class JaxPlain(Plain):
 
     def __init__(self) -> None:
         self._jax = importlib.import_module("jax")
-        self.library = self._jax.numpy
+        self.namespace = self._jax.numpy
 
+    @override
     def add(self, x: Any, idx: Any, segments: int) -> Any:
-        """See `Plain.add`."""
         return self._jax.ops.segment_sum(x, idx, num_segments=segments)
 
 
@@ -98,12 +102,12 @@ class TorchPlain(Plain):
     """Over Torch tensors."""
 
     def __init__(self) -> None:
-        self.library = importlib.import_module("torch")
+        self.namespace = importlib.import_module("torch")
 
+    @override
     def add(self, x: Any, idx: Any, segments: int) -> Any:
-        """See `Plain.add`."""
         return x.new_zeros(segments, *x.shape[1:]).index_add(0, idx, x)
 
+    @override
     def take(self, y: Any, idx: Any) -> Any:
-        """See `Plain.take`; `index_select` has the faster backward."""
-        return y.index_select(0, idx)
+        return y.index_select(0, idx)  # its backward is faster than that of y[idx]
