@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.contract import registry
@@ -29,6 +29,7 @@ KEPT = 4
 UNUSED_S = 24 * 3600.0
 """A cache that has been used within this time is never removed: a process may be at work in it."""
 _PREFIX = "kernels-"
+_DOOMED = "removed-"
 _SOURCES = (".py", ".cpp", ".h")
 _PROCESSOR = ("model name", "flags")
 
@@ -110,18 +111,23 @@ def _processor() -> list[str]:
 
 
 def _prune(root: Path) -> None:
-    """Remove the caches that have not been used for longest, but for a few, and none that may be in use."""
-    aged = sorted(((_last_use(path), path) for path in root.glob(f"{_PREFIX}*")), reverse=True)
-    for last_use, path in aged[KEPT:]:
-        if last_use < time.time() - UNUSED_S:
-            doomed = path.with_name(f"{_PREFIX}removed-{uuid.uuid4().hex}")  # in one step: nobody finds half a cache
-            with contextlib.suppress(OSError):
-                path.rename(doomed)
-                shutil.rmtree(doomed, ignore_errors=True)
+    """Remove the caches that have not been used for longest, but for a few, and none that may be in use.
+
+    Of processes that do so at once, each keeps the same few: the youngest of what the others have left.
+    """
+    for path in _longest_unused(root.glob(f"{_PREFIX}*")):
+        doomed = root / f"{_DOOMED}{uuid.uuid4().hex}"  # in one step: nobody finds half a cache
+        with contextlib.suppress(OSError):
+            path.rename(doomed)
+    for path in root.glob(f"{_DOOMED}*"):  # also what a process that was killed has left
+        shutil.rmtree(path, ignore_errors=True)
 
 
-def _last_use(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # another process has just removed it
-        return time.time()
+def _longest_unused(paths: Iterable[Path]) -> list[Path]:
+    """Those of the caches that are beyond the few to keep and that no process is at work in."""
+    last_uses = {}
+    for path in paths:
+        with contextlib.suppress(OSError):  # another process has just removed it
+            last_uses[path] = path.stat().st_mtime
+    aged = sorted(last_uses, key=lambda path: (last_uses[path], path), reverse=True)
+    return [path for path in aged[KEPT:] if last_uses[path] < time.time() - UNUSED_S]

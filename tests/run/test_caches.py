@@ -113,6 +113,18 @@ def test_processes_that_start_at_once_find_the_same_folder(root):
     assert len(list(root.iterdir())) == caches.KEPT
 
 
+def test_what_another_process_removes_meanwhile_counts_for_nothing(root, monkeypatch):
+    """One of two processes has listed a cache that the other then renames: neither may keep fewer for that."""
+    for number in range(2 * caches.KEPT):
+        (root / f"kernels-{number}").mkdir(parents=True)
+        age(root / f"kernels-{number}", caches.UNUSED_S + 60.0 * (1 + number))
+    listed = [*root.iterdir(), root / "kernels-gone"]
+    assert len(caches._longest_unused(listed)) == caches.KEPT
+    (root / "removed-half").mkdir()
+    caches.folder()
+    assert len(list(root.iterdir())) == caches.KEPT
+
+
 def test_a_check_has_warm_caches_and_a_timing_cold_ones(root, bench, check):
     """The fake makes the folders and fails where they are."""
     assert [check("wants_a_cold_cache", number=number).outcome for number in range(2)] == ["ok", "error"]
