@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
 
 from harness.check.judgement import FLOAT64_TOLERANCE
 from harness.report import text
-from harness.report.data import Setting, quotient, select, where
+from harness.report.data import SETTING, Setting, quotient, select, where
 from harness.report.published import AGREEMENT_N, published
 
 MILLION = 1_000_000
@@ -50,16 +50,25 @@ class Scope:
         """Cases of the setting, or of one that differs in what is given."""
         return select(self.cases, **{**self.setting._asdict(), **changes})
 
-    def at(self, implementation: str, n: int, **changes: object) -> Any:
+    def at(self, implementation: str, n: int, **changes: Any) -> Any:
         """The case of one row and N, whatever its outcome, its columns as attributes; None without one."""
-        return next(self.all(implementation=implementation, n=n, **changes).itertuples(), None)
+        return self._found.get((*self.setting._replace(**changes), n, implementation))
+
+    @cached_property
+    def _found(self) -> dict[tuple[object, ...], Any]:
+        """Every case that is no variant, by setting, N and row."""
+        plain = select(self.cases).drop_duplicates([*SETTING, "n", "implementation"])
+        return {
+            (*(getattr(case, name) for name in SETTING), case.n, case.implementation): case
+            for case in plain.itertuples()
+        }
 
 
 Scopes = Mapping[str, Scope]
 """The setting of one machine's CPU, and that of its accelerator if it has one, by device."""
 
 
-def _at(scopes: Scopes, device: str, row: str, n: int, **changes: object) -> Any:
+def _at(scopes: Scopes, device: str, row: str, n: int, **changes: Any) -> Any:
     return scopes[device].at(row, n, **changes) if device in scopes else None
 
 

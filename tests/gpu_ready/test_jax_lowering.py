@@ -5,6 +5,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from selection import thorough
 
 from harness.contract.problem import Problem
 from harness.contract.registry import load
@@ -15,8 +16,8 @@ PURE = ["jax_neighbor_list", "jax_cell_list", "jax_cell_list_adjoint", "enzyme_c
 CALLING_WARP = ["jax_segments", "jax_warp_adjoint"]
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("name", [*PURE, *CALLING_WARP])
+@pytest.mark.parametrize("dtype", thorough(["float64", "float32"], few=["float64"]))
+@pytest.mark.parametrize("name", thorough([*PURE, *CALLING_WARP], few=["jax_cell_list_adjoint", "jax_warp_adjoint"]))
 def test_loss_and_gradient_lower_for_cuda(name, dtype):
     if name.startswith("enzyme"):
         pytest.importorskip("enzyme_ad")

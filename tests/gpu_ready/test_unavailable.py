@@ -22,6 +22,7 @@ def rows() -> dict[str, Availability]:
     return {row.name: row for row in describe_all(registry.names())}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", registry.names())
 def test_every_row_that_names_cuda_says_that_there_is_none(name: str, rows: dict[str, Availability]) -> None:
     row = rows[name]
@@ -43,6 +44,7 @@ def test_cuda_without_a_device_is_no_cpu_time(name: str, outcome: str) -> None:
     assert record.forward_samples_s is record.gradient_samples_s is None
 
 
+@pytest.mark.thorough
 def test_segment_operations_on_cuda_without_a_device_get_no_time(tmp_path: Path) -> None:
     timings = tmp_path / "segments.json"
     chosen = ("-rs", "-k", "segmented_mul and forward and few and sorted and float64", "--benchmark-json", str(timings))

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from selection import thorough
 
 pytest.importorskip("enzyme_ad")
 
@@ -17,13 +18,13 @@ N = 4000
 PROBLEM = Problem.of_size(N)
 
 
-@pytest.fixture(params=[1, 2, 3, 7])
+@pytest.fixture(params=thorough([1, 2, 3, 7], few=[3]))
 def threads(request, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(request.param)))
     return request.param
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", thorough(["float64", "float32"], few=["float64"]))
 def test_threads_give_the_gradient_of_one_call(threads, dtype):
     x = clustered_positions(N).astype(dtype)
     row, whole = (kind(PROBLEM, x, "cpu", dtype) for kind in (EnzymeLoopsThreads, EnzymeLoops))

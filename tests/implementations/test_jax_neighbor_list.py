@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from selection import thorough
 
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
@@ -35,7 +36,7 @@ def test_list_is_rebuilt_for_particles_that_came_closer():
     assert float(row.loss(row.to_device(np.array([[2.0, 2.0], [2.5, 2.0]])))) == pytest.approx(119.393214523237)
 
 
-@pytest.mark.parametrize("multiplier", [1.05, 2.0])
+@pytest.mark.parametrize("multiplier", thorough([1.05, 2.0], few=[2.0]))
 def test_capacity_multiplier_is_an_option(multiplier):
     row = JaxNeighborList(PROBLEM, SPREAD, "cpu", "float64", capacity_multiplier=multiplier)
     right = reference("", PROBLEM, SPREAD)
@@ -43,7 +44,7 @@ def test_capacity_multiplier_is_an_option(multiplier):
     assert float(row.loss(row.to_device(SPREAD))) == pytest.approx(right.loss, rel=1e-12)
 
 
-@pytest.mark.parametrize("length", [1e4, 46341.0, 1e6])
+@pytest.mark.parametrize("length", thorough([1e4, 46341.0, 1e6], few=[1e6]))
 def test_huge_box_searches_pairs_not_cells(length):
     x = np.array([[500.0, 2.0], [500.5, 2.0]])
     row = JaxNeighborList(Problem(length), x, "cpu", "float64")

@@ -26,6 +26,7 @@ def test_the_sum_and_its_cotangent_are_warp_kernels(dtype):
     assert _foreign_calls(row, "grad") == 2
 
 
+@pytest.mark.thorough
 def test_full_list_reallocates_and_is_counted():
     row = JaxSegments(PROBLEM, SPREAD, "cpu", "float64")
     right = reference("", PROBLEM, CROWDED)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from made_up import make_record
+from selection import thorough
 
 from harness.report import compare as comparing
 from harness.report.compare import markdown
@@ -40,19 +41,19 @@ def verdicts(draw, count, slower=1.0):
     return [comparison.verdict for comparison in compare(*sets)]
 
 
-@pytest.mark.parametrize("count", SAMPLE_COUNTS)
+@pytest.mark.parametrize("count", thorough(SAMPLE_COUNTS, few=[5]))
 @pytest.mark.parametrize("draw", [noisy, heavy_tailed])
 def test_equal_cases_are_rarely_called_different(draw, count):
     called = verdicts(draw, count)
     assert sum(verdict in ("slower", "faster") for verdict in called) <= REPETITIONS / 20
 
 
-@pytest.mark.parametrize("count", SAMPLE_COUNTS)
+@pytest.mark.parametrize("count", thorough(SAMPLE_COUNTS, few=[5]))
 def test_a_slow_down_of_a_fifth_is_found(count):
     assert verdicts(noisy, count, slower=1.2).count("slower") >= REPETITIONS * 19 / 20
 
 
-@pytest.mark.parametrize("count", SAMPLE_COUNTS)
+@pytest.mark.parametrize("count", thorough(SAMPLE_COUNTS, few=[5]))
 def test_a_speed_up_of_a_fifth_is_found(count):
     assert verdicts(noisy, count, slower=1 / 1.2).count("faster") >= REPETITIONS * 19 / 20
 

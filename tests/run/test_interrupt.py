@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 from fake_cases import fake, planned
+from selection import thorough
 
 from harness.contract.store import read_records
 from harness.run.process import FAMILY, tagged
@@ -61,7 +62,7 @@ def interrupted(tmp_path):
     assert not list(temporary.glob("pairgrad-*"))
 
 
-@pytest.mark.parametrize("number", ASKED)
+@pytest.mark.parametrize("number", thorough(ASKED, few=[signal.SIGINT]))
 def test_bench_keeps_and_names_what_it_has(interrupted, tmp_path, number):
     results = tmp_path / "results"
     sizes = [word for n in (100, 200, 300) for word in ("--n", n)]
@@ -77,8 +78,8 @@ def test_bench_keeps_and_names_what_it_has(interrupted, tmp_path, number):
     assert [record.n for record in read_records([results])] == [100]
 
 
-@pytest.mark.parametrize("number", ASKED)
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("number", thorough(ASKED, few=[signal.SIGTERM]))
+@pytest.mark.parametrize("jobs", thorough([1, 2], few=[1]))
 def test_check_decides_nothing(interrupted, tmp_path, jobs, number):
     verdict = tmp_path / "verdict.json"
     what = ("--impl", HANGS, "--n", 200, "--scenario", "published", "--jobs", jobs)
@@ -92,6 +93,7 @@ def test_list_ends_what_it_asks(interrupted):
     assert (code, output.splitlines()) == (143, ["interrupted by SIGTERM"])
 
 
+@pytest.mark.thorough
 def test_what_is_ignored_stays_so(interrupted, tmp_path):
     """As under nohup: the run goes on."""
     under_nohup = COMMAND.replace("signal.SIG_DFL", "signal.SIG_IGN")

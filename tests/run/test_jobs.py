@@ -58,6 +58,7 @@ def test_cases_at_once_keep_their_order_and_leave_each_other_alone():
     assert [record.outcome for record in records] == [wanted[name] for name in names]
 
 
+@pytest.mark.thorough
 def test_what_a_deadline_leaves_is_skipped_and_expected():
     plan = [planned("hangs_in_native_code", 20), planned("right", 30)]
     with TimeRunner(TimeSettings(budget_s=0.0, within_s=3.0), "test") as timing:

@@ -82,6 +82,7 @@ os.fsync = full"""
     assert os.listdir(tmp_path) == [path.name for path in tmp_path.glob("*.jsonl")]
 
 
+@pytest.mark.thorough
 def test_really_full_disk(tmp_path):
     """A tmpfs of 16 kB, in a mount namespace of its own."""
     script = f"""
@@ -126,6 +127,7 @@ def test_shards_merge(tmp_path):
     assert len(merged) == 4
 
 
+@pytest.mark.thorough
 def test_json_has_no_nan(tmp_path):
     bench(tmp_path, "--n", "10", "--budget", "0.01", impl=("diverges", "raises", "right", "wrong_nan"))
     entries = {entry["implementation"]: entry for entry in in_folder(tmp_path)}
@@ -147,11 +149,13 @@ def test_bench_exits_1_on_an_outcome_nobody_expected_and_names_it(tmp_path):
     assert (again.returncode, len(in_folder(tmp_path))) == (1, 3)  # what failed before still fails the run
 
 
+@pytest.mark.thorough
 def test_bench_exits_0_where_only_the_expected_happened(tmp_path):
     ended = bench(tmp_path, "--n", "10", "--budget", "0.01", "--device", "cpu", "--device", "cuda", impl=("right",))
     assert (ended.returncode, [entry["outcome"] for entry in in_folder(tmp_path)]) == (0, ["ok", "unsupported"])
 
 
+@pytest.mark.thorough
 def test_bench_exits_1_where_nothing_was_timed_of_a_row_asked_for(tmp_path):
     ended = bench(tmp_path, "--n", "10", "--budget", "0.01", impl=("right", "has_no_device", "supports_nothing"))
     assert (ended.returncode, len(in_folder(tmp_path))) == (1, 3)

@@ -28,6 +28,7 @@ def sweep(name, *ns):
     return [planned(name, n) for n in ns]
 
 
+@pytest.mark.thorough
 def test_larger_n_is_skipped_after_a_timeout_and_says_so():
     records = run([*sweep("times_out_from_200", 100, 200, 300, 400), *sweep("right", 300)])
     assert [r.outcome for r in records] == ["ok", "timeout", "skipped", "skipped", "ok"]

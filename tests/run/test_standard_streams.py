@@ -30,6 +30,7 @@ def test_check_agrees_without_standard_streams(tmp_path, streams):
     assert json.loads(verdict.read_text())["agree"]
 
 
+@pytest.mark.thorough
 def test_bench_records_and_list_answers_without_them(tmp_path):
     what = ("--impl", fake("right"), "--n", "50", "--budget", "0", "--results", tmp_path)
     assert closed("<&- >&- 2>&-", "bench", *what) == 0

@@ -115,6 +115,7 @@ def test_without_any_extra_a_row_in_numpy_is_checked(without):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.thorough
 def test_reports_without_the_page_s_packages_say_that_it_is_missing(without, tmp_path):
     RecordFile(tmp_path / "results" / "one.jsonl").add(made_record("warp_adjoint"))
     out = tmp_path / "reports"

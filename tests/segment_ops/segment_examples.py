@@ -1,7 +1,6 @@
 """Inputs of each operation, and how results are compared."""
 
 import numpy as np
-import pytest
 
 SEGMENTS = 5  # segment 2 is empty
 SORTED = np.array([0, 0, 0, 0, 1, 1, 1, 3, 3, 3, 4, 4])
@@ -43,11 +42,6 @@ def sized(shapes, elements=12, segments=SEGMENTS, width=3):
     """The same operands for other numbers of elements, segments and components."""
     sizes = {12: elements, SEGMENTS: segments, 3: width}
     return [tuple(sizes[size] for size in shape) for shape in shapes]
-
-
-def thorough(names, few):
-    """The parameters `names`, of which all but `few` are marked thorough."""
-    return [name if name in few else pytest.param(name, marks=pytest.mark.thorough) for name in names]
 
 
 def worst(got, expected):

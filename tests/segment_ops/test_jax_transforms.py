@@ -15,9 +15,9 @@ from segment_examples import (
     VARIANTS,
     operands,
     sized,
-    thorough,
     worst,
 )
+from selection import spread, thorough
 
 from implementations.segment_ops import jax_ops
 from implementations.segment_ops.plain import JaxPlain
@@ -179,18 +179,14 @@ def _both(variant, transform, idx, dtype="float64", seed=0, width=3):
     return worst(got, expected)
 
 
-LONG = {"third derivative", "jacfwd of jacrev", "jacrev of jacrev", "scan", "cond"}
-
-
-@pytest.mark.parametrize("transform", thorough(TRANSFORMS, few=TRANSFORMS.keys() - LONG))
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "transform"), spread(VARIANTS, TRANSFORMS, every=4))
 def test_transform_gives_the_plain_value(variant, transform):
     assert _both(variant, transform, SHUFFLED) <= 1e-12
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("transform", ["eager", "grad", "hessian"])
-@pytest.mark.parametrize("variant", SCALARS)
+@pytest.mark.parametrize(
+    ("variant", "transform", "order"), spread(SCALARS, ["eager", "grad", "hessian"], ORDERS, every=4)
+)
 def test_scalars(variant, transform, order):
     assert _both(variant, transform, ORDERS[order]) <= 1e-12
 
@@ -203,14 +199,12 @@ def test_order_and_dtype_of_ids(variant, idx):
     assert _both(variant, "jit of grad", idx) <= 1e-12
 
 
-@pytest.mark.parametrize("transform", thorough(["eager", "grad", "grad of grad"], few=["eager", "grad"]))
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "transform"), spread(VARIANTS, ["eager", "grad", "grad of grad"], every=3))
 def test_float32(variant, transform):
     assert _both(variant, transform, SHUFFLED, dtype="float32") <= 1e-5
 
 
-@pytest.mark.parametrize("width", thorough([1, 5, 9], few=[9]))
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "width"), spread(VARIANTS, [1, 5, 9], every=3))
 def test_width_of_rows(variant, width):
     assert _both(variant, "vmap of grad", SHUFFLED, width=width) <= 1e-12
 
@@ -225,8 +219,7 @@ def _shapes(module, variant, transform, size):
     return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(result)]
 
 
-@pytest.mark.parametrize("transform", thorough(TRANSFORMS, few=["eager", "grad", "jacfwd", "vmap of grad"]))
-@pytest.mark.parametrize("size", EMPTY)
+@pytest.mark.parametrize(("transform", "size"), spread(TRANSFORMS, EMPTY, every=16))
 def test_shapes_of_empty_operands(size, transform):
     for variant in VARIANTS if "components" in size else {**VARIANTS, **SCALARS}:
         ours, plain = (_shapes(module, variant, transform, EMPTY[size]) for module in (jax_ops, PLAIN))

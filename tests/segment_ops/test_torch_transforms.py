@@ -15,9 +15,9 @@ from segment_examples import (
     VARIANTS,
     operands,
     sized,
-    thorough,
     worst,
 )
+from selection import spread, thorough
 from torch import func
 from torch.autograd import forward_ad
 
@@ -206,22 +206,14 @@ def _both(variant, transform, idx, dtype="float64", width=3):
     return worst(got, expected)
 
 
-FEW = {
-    *("eager", "backward", "double backward", "func.grad", "func.vjp", "func.jvp", "func.jacrev", "func.jacfwd"),
-    *("func.hessian", "vmap over values", "vmap over one operand", "vmap over ids", "vmap over both", "vmap of grad"),
-    *("grad of vmap", "forward_ad", "functional.hvp", "backward of compile", "export"),
-}
-
-
-@pytest.mark.parametrize("transform", thorough(TRANSFORMS, FEW))
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "transform"), spread(VARIANTS, TRANSFORMS, every=4))
 def test_transform_gives_the_plain_value(variant, transform):
     assert _both(variant, transform, SHUFFLED) <= 1e-12
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("transform", ["eager", "backward", "func.hessian"])
-@pytest.mark.parametrize("variant", SCALARS)
+@pytest.mark.parametrize(
+    ("variant", "transform", "order"), spread(SCALARS, ["eager", "backward", "func.hessian"], ORDERS, every=4)
+)
 def test_scalars(variant, transform, order):
     assert _both(variant, transform, ORDERS[order]) <= 1e-12
 
@@ -238,8 +230,7 @@ def test_float32(variant, transform):
     assert _both(variant, transform, SHUFFLED, dtype="float32") <= 1e-5
 
 
-@pytest.mark.parametrize("width", thorough([1, 2, 9, 13], few=[9]))
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "width"), spread(VARIANTS, [1, 2, 9, 13], every=4))
 def test_width_of_rows(variant, width):
     assert _both(variant, "double backward", SHUFFLED, width=width) <= 1e-12
 
@@ -262,8 +253,7 @@ def _shapes_or_error(module, variant, transform, size):
         return str(error)
 
 
-@pytest.mark.parametrize("transform", thorough(TRANSFORMS, FEW - {"backward of compile", "export"}))
-@pytest.mark.parametrize("size", EMPTY)
+@pytest.mark.parametrize(("transform", "size"), spread(TRANSFORMS, EMPTY, every=16))
 def test_shapes_of_empty_operands(size, transform):
     for variant in VARIANTS if "components" in size else {**VARIANTS, **SCALARS}:
         ours, plain = (_shapes_or_error(module, variant, transform, EMPTY[size]) for module in (torch_ops, PLAIN))
