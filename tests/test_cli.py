@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
+from selection import thorough
 
 from harness.check.hard_cases import HARD_CASES
 from harness.cli import main
@@ -117,6 +118,7 @@ def test_a_file_is_no_folder_to_write_to(tmp_path: Path, timed: Timed, command: 
     assert taken.read_text() == "mine"
 
 
+@pytest.mark.thorough
 def test_template_of_the_docs_is_checked(tmp_path: Path) -> None:
     verdict_file, gradients = tmp_path / "verdict.json", tmp_path / "gradients"
     checked = run("check", "--impl", TEMPLATE, "--json", verdict_file, "--save", gradients)
@@ -155,6 +157,7 @@ def test_nothing_is_left_to_resume(timed: Timed) -> None:
     assert len(read_records([timed.results])) == 1
 
 
+@pytest.mark.thorough
 def test_report_says_what_to_open(timed: Timed, tmp_path: Path) -> None:
     out = tmp_path / "reports"
     result = run("report", "--results", timed.results, "--out", out)
@@ -305,7 +308,9 @@ NOT_UTF_8 = [
 ]
 
 
-@pytest.mark.parametrize("environment", NOT_UTF_8, ids=lambda variables: " ".join(variables))
+@pytest.mark.parametrize(
+    "environment", thorough(NOT_UTF_8, few=NOT_UTF_8[1:2]), ids=lambda variables: " ".join(variables)
+)
 def test_a_terminal_that_is_not_utf_8_gets_what_it_can_show(timed: Timed, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "harness.cli", "compare", timed.results, timed.results]
     ended = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False, cwd=ROOT)
@@ -314,6 +319,7 @@ def test_a_terminal_that_is_not_utf_8_gets_what_it_can_show(timed: Timed, enviro
     assert b"1.00" in ended.stdout
 
 
+@pytest.mark.thorough
 def test_a_path_with_a_byte_that_is_no_utf_8_works_everywhere(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"odd\xff")
     folder.mkdir()

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Annotated, Any
 
 import msgspec
 import pandas as pd
-from scipy.stats import gmean
 
 from harness.contract import identity
 from harness.contract.store import RecordsError, files
@@ -220,7 +220,7 @@ def faster(run: Run) -> dict[str, str]:
 
 def means(ratios: pd.DataFrame, by: list[str]) -> pd.Series:
     """Geometric mean of the ratios that have values in common, by these, in the order they come."""
-    return ratios.groupby(by, sort=False)["ratio"].agg(gmean)
+    return ratios.groupby(by, sort=False)["ratio"].agg(geometric_mean)
 
 
 def _cell(value: float) -> Markdown:

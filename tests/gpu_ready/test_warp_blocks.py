@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import warp as wp
-from selection import thorough
 
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
@@ -12,8 +11,9 @@ from implementations.warp_adjoint.implementation import WarpAdjoint
 from implementations.warp_autodiff.implementation import WarpAutodiff
 
 
-@pytest.mark.parametrize("row_type", thorough([WarpAdjoint, WarpAutodiff], few=[WarpAdjoint]))
-@pytest.mark.parametrize("n", thorough([1, 2 * TILE + 7], few=[2 * TILE + 7]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("row_type", [WarpAdjoint, WarpAutodiff])
+@pytest.mark.parametrize("n", [1, 2 * TILE + 7])
 def test_blocks_of_threads_give_loss_and_gradient(monkeypatch, row_type, n):
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
     problem = Problem.of_size(n)

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-from selection import thorough
 
 from harness.check.oracle import reference
 from harness.contract.problem import Problem
@@ -18,7 +17,8 @@ CROWDED = np.random.default_rng(1).random((N, 2)) * PROBLEM.cutoff
 ROWS = [JaxCellList, JaxCellListAdjoint]
 
 
-@pytest.mark.parametrize("row_type", thorough(ROWS, few=[JaxCellListAdjoint]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("row_type", ROWS)
 def test_crowded_cell_reallocates_and_is_counted(row_type):
     row = row_type(PROBLEM, SPREAD, "cpu", "float64")
     capacity = row.capacity
@@ -32,7 +32,8 @@ def test_crowded_cell_reallocates_and_is_counted(row_type):
     assert row.counts(x) == (right.counts.true_pairs, 9 * N * N, 0)
 
 
-@pytest.mark.parametrize("row_type", thorough(ROWS, few=[JaxCellListAdjoint]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("row_type", ROWS)
 def test_memory_of_the_gradient_does_not_grow_with_the_capacity(row_type):
     def scratch_bytes(positions):
         row = row_type(PROBLEM, positions, "cpu", "float64")

@@ -88,6 +88,7 @@ def test_pull_of_a_close_pair_keeps_its_precision():
     )
 
 
+@pytest.mark.thorough
 def test_broken_kernel_fails_at_every_launch():
     @wp.func_native("this is no C++;")
     def broken_function(x: wp.float64) -> wp.float64: ...

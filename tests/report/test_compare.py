@@ -42,7 +42,7 @@ def verdicts(draw, count, slower=1.0):
 
 
 @pytest.mark.parametrize("count", thorough(SAMPLE_COUNTS, few=[5]))
-@pytest.mark.parametrize("draw", [noisy, heavy_tailed])
+@pytest.mark.parametrize("draw", thorough([noisy, heavy_tailed], few=[heavy_tailed]))
 def test_equal_cases_are_rarely_called_different(draw, count):
     called = verdicts(draw, count)
     assert sum(verdict in ("slower", "faster") for verdict in called) <= REPETITIONS / 20
@@ -53,7 +53,7 @@ def test_a_slow_down_of_a_fifth_is_found(count):
     assert verdicts(noisy, count, slower=1.2).count("slower") >= REPETITIONS * 19 / 20
 
 
-@pytest.mark.parametrize("count", thorough(SAMPLE_COUNTS, few=[5]))
+@pytest.mark.parametrize("count", thorough(SAMPLE_COUNTS, few=[]))
 def test_a_speed_up_of_a_fifth_is_found(count):
     assert verdicts(noisy, count, slower=1 / 1.2).count("faster") >= REPETITIONS * 19 / 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import xml.etree.ElementTree as ET
 
 import made_up_segments
@@ -51,6 +52,7 @@ def test_everything_is_written(written):
     assert set(files(written)) == figures | texts
 
 
+@pytest.mark.thorough
 def test_writing_again_gives_the_same_bytes(written, tmp_path):
     (tmp_path / "README.md").write_text(README)
     write(records(), tmp_path / "reports")
@@ -103,9 +105,7 @@ def test_the_pages_content_is_strict_json(written):
 
 @pytest.fixture
 def copy(written, tmp_path):
-    for name, content in files(written).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(content)
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -175,15 +175,23 @@ def runs(tmp_path_factory):
     return read_runs([folder])
 
 
-@pytest.fixture
-def timed(runs, tmp_path):
+@pytest.fixture(scope="module")
+def written_with_segments(runs, tmp_path_factory):
     """A project with a guide to the segment operations, whose timings are in the reports."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "segment_operations.md").write_text(GUIDE)
-    write(records(), tmp_path / "reports", runs)
+    root = tmp_path_factory.mktemp("segments")
+    (root / "docs").mkdir()
+    (root / "docs" / "segment_operations.md").write_text(GUIDE)
+    write(records(), root / "reports", runs)
+    return root
+
+
+@pytest.fixture
+def timed(written_with_segments, tmp_path):
+    shutil.copytree(written_with_segments, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_segment_operations_have_a_page_a_figure_and_their_block_in_the_guide(timed, runs):
     assert "| JAX plain" in (timed / "reports" / "segments.md").read_text()
     assert "| JAX plain" in (timed / "docs" / "segment_operations.md").read_text()
@@ -191,6 +199,7 @@ def test_segment_operations_have_a_page_a_figure_and_their_block_in_the_guide(ti
     assert stale(records(), timed / "reports", runs) == []
 
 
+@pytest.mark.thorough
 def test_segment_operations_edited_or_missing_are_stale(timed, runs):
     for name in ("reports/segments.md", "docs/segment_operations.md"):
         page = (timed / name).read_text()
@@ -204,6 +213,7 @@ def test_segment_operations_edited_or_missing_are_stale(timed, runs):
     ]
 
 
+@pytest.mark.thorough
 def test_timings_that_are_gone_are_stale(timed):
     pages, figures = [], []
     for line in stale(records(), timed / "reports"):

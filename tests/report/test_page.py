@@ -120,6 +120,7 @@ def sort(tab, title, order):
     tab.wait_for_selector(f"#records th[aria-sort={order}]")
 
 
+@pytest.mark.thorough
 def test_the_table_holds_every_record(opened):
     assert "2,000" in opened.locator(".dt-info").inner_text()
 
@@ -133,6 +134,7 @@ def test_sorting_is_numeric_with_missing_values_last(opened):
     assert column(opened, "gradient [ms]")[0] == "–"  # noqa: RUF001
 
 
+@pytest.mark.thorough
 def test_filtering_by_column_and_by_words(opened):
     titles = opened.eval_on_selector_all(
         "#records thead tr:first-child th", "cells => cells.map(c => c.innerText.trim())"
@@ -193,6 +195,7 @@ def test_a_filter_of_numbers_takes_them_as_shown(opened):
         opened.wait_for_function("!document.querySelector('.dt-info').innerText.includes('filtered')")
 
 
+@pytest.mark.thorough
 def test_failures_are_visible_and_their_reasons_are_text(opened):
     opened.locator(".dt-search input").fill("timeout")
     opened.wait_for_function("document.querySelector('.dt-info').innerText.includes('200')")
@@ -223,6 +226,7 @@ def test_axes_are_logarithmic_and_each_figure_names_machine_and_date(opened):
         assert "2026-01-02" in layout[2]
 
 
+@pytest.mark.thorough
 def test_failures_are_named_in_the_legend(opened):
     names = opened.evaluate("document.getElementById('time').data.map(trace => trace.name)")
     assert any("timeout at N =" in name for name in names)

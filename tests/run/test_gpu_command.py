@@ -220,7 +220,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("sleeps", "right"), [("600", False), ("0", True)])
+@pytest.mark.parametrize(("sleeps", "right"), [pytest.param("600", False, marks=pytest.mark.thorough), ("0", True)])
 def test_a_step_ends_with_all_it_started_and_its_output_is_kept(tmp_path: Path, sleeps: str, right: bool) -> None:
     """The child has its parent's standard output: reading that to its end would wait for the child."""
     run = run_until(NO_TIME_LIMIT, tmp_path)

@@ -88,6 +88,7 @@ def test_check_decides_nothing(interrupted, tmp_path, jobs, number):
     assert not verdict.exists()
 
 
+@pytest.mark.thorough
 def test_list_ends_what_it_asks(interrupted):
     code, output = interrupted("list", "--impl", fake("hangs_at_import"), number=signal.SIGTERM)
     assert (code, output.splitlines()) == (143, ["interrupted by SIGTERM"])

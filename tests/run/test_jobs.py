@@ -104,6 +104,7 @@ def test_every_case_of_a_process_has_the_whole_time_limit():
     assert sum(record.case_s for record in records) > LIMIT_S
 
 
+@pytest.mark.thorough
 def test_a_case_that_outgrows_its_share_runs_again_alone_before_it_is_judged(started, available):
     plan = [planned("right", 20), planned("needs_much_memory", 20), *(planned("sleeps", 20, n) for n in range(4))]
     records = [finished.record for finished in check(plan, jobs=3)]
@@ -113,12 +114,14 @@ def test_a_case_that_outgrows_its_share_runs_again_alone_before_it_is_judged(sta
     assert started.beside[started.limits.index(whole)] == 1
 
 
+@pytest.mark.thorough
 def test_a_case_that_outgrows_the_whole_is_out_of_memory(started, available):
     (finished,) = check([planned("allocates", 20)], jobs=3)
     assert (finished.record.outcome, "limit 0.97 GB" in finished.record.reason) == ("out-of-memory-host", True)
     assert len(started.limits) == 2
 
 
+@pytest.mark.thorough
 def test_what_earlier_cases_left_in_a_process_is_not_held_against_a_case(started):
     plan = [planned("keeps_much_memory", n) for n in (10, 20)]
     records = [finished.record for finished in check(plan, memory_limit_bytes=600 << 20)]

@@ -65,6 +65,7 @@ os.{step} = fatal"""
     assert [entry["round"] for entry in in_folder(tmp_path)] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.thorough
 def test_full_disk_is_an_error_and_keeps_what_was_written(tmp_path):
     prelude = """
 import errno, os
@@ -137,6 +138,7 @@ def test_json_has_no_nan(tmp_path):
     assert entries["right"]["loss"] > 0
 
 
+@pytest.mark.thorough
 def test_bench_exits_1_on_an_outcome_nobody_expected_and_names_it(tmp_path):
     ended = bench(
         tmp_path, "--n", "10", "--budget", "0.01", "--threads", "1", impl=("raises", "right", "has_no_device")

@@ -102,6 +102,7 @@ def test_rows_do_without_the_extras_that_they_do_not_import(without, extras):
     assert ended.stdout.splitlines() == [f"{name} loaded" for name in enough], ended.stderr
 
 
+@pytest.mark.thorough
 def test_without_any_extra_every_row_says_what_to_install(without):
     told = dict(line.split(" ", 1) for line in without({*EXTRAS.values()}, "-c", DESCRIBE).stdout.splitlines())
     assert {*told} == {*NEEDS}
@@ -109,6 +110,7 @@ def test_without_any_extra_every_row_says_what_to_install(without):
         assert problem.endswith(tuple(f": pip install 'pairgrad[{extra}]'" for extra in NEEDS[name])), problem
 
 
+@pytest.mark.thorough
 def test_without_any_extra_a_row_in_numpy_is_checked(without):
     chosen = ("--impl", fake("right"), "--scenario", "published", "--n", "50", "--dtype", "float64")
     checked = without({*EXTRAS.values()}, "-m", "harness.cli", "check", *chosen)

@@ -179,13 +179,13 @@ def _both(variant, transform, idx, dtype="float64", seed=0, width=3):
     return worst(got, expected)
 
 
-@pytest.mark.parametrize(("variant", "transform"), spread(VARIANTS, TRANSFORMS, every=4))
+@pytest.mark.parametrize(("variant", "transform"), spread(VARIANTS, TRANSFORMS, every=6))
 def test_transform_gives_the_plain_value(variant, transform):
     assert _both(variant, transform, SHUFFLED) <= 1e-12
 
 
 @pytest.mark.parametrize(
-    ("variant", "transform", "order"), spread(SCALARS, ["eager", "grad", "hessian"], ORDERS, every=4)
+    ("variant", "transform", "order"), spread(SCALARS, ["eager", "grad", "hessian"], ORDERS, every=8)
 )
 def test_scalars(variant, transform, order):
     assert _both(variant, transform, ORDERS[order]) <= 1e-12

@@ -212,7 +212,7 @@ def test_transform_gives_the_plain_value(variant, transform):
 
 
 @pytest.mark.parametrize(
-    ("variant", "transform", "order"), spread(SCALARS, ["eager", "backward", "func.hessian"], ORDERS, every=4)
+    ("variant", "transform", "order"), spread(SCALARS, ["eager", "backward", "func.hessian"], ORDERS, every=6)
 )
 def test_scalars(variant, transform, order):
     assert _both(variant, transform, ORDERS[order]) <= 1e-12
@@ -323,7 +323,7 @@ def _batches(count):
         yield torch.arange(elements) * 7 % segments, segments, values
 
 
-@pytest.mark.parametrize("generator", thorough(["aot_eager", "inductor"], few=["aot_eager"]))
+@pytest.mark.parametrize("generator", thorough(["aot_eager", "inductor"], few=[]))
 def test_a_training_loop_over_batches_of_any_size_keeps_its_graph(generator):
     graphs = []
 
