@@ -22,9 +22,9 @@ bench: $(READY) ## Compare all rows on this machine's CPU and print the tables; 
 	@code=0; $(BIN)/pairgrad bench --profile quick $(ARGS) || code=$$?; \
 	  $(BIN)/pairgrad report --results results/local --out reports/local && exit $$code
 
-test: $(READY) lint types ## Lint, types, tests, the gate on the published input, stale-report check
+test: $(READY) lint ## Lint, tests, types, the gate on the published input, stale-report check
 	@$(PYTEST) -m "not slow and not gpu and not thorough"
-	@$(MAKE) --no-print-directory check ARGS="--scenario published --dtype float64"
+	@$(MAKE) --no-print-directory --jobs 2 types check ARGS="--scenario published --dtype float64"
 	@$(BIN)/pairgrad report --check
 
 check: $(READY) ## The whole gate: every gradient, hard inputs too, against the oracle, finite differences and each other
