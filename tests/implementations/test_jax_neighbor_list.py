@@ -17,6 +17,7 @@ SPREAD = np.random.default_rng(0).random((N, 2)) * PROBLEM.box_length
 CROWDED = np.random.default_rng(1).random((N, 2)) * 2.0 * PROBLEM.cutoff
 
 
+@pytest.mark.thorough
 def test_full_list_reallocates_and_is_counted():
     row = JaxNeighborList(PROBLEM, SPREAD, "cpu", "float64")
     capacity = row.capacity

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from made_up import make_record
 from rich.console import Console
+from selection import thorough
 
 from harness import terminal
 from harness.report import compare, documents, figures, page, text
@@ -101,7 +102,7 @@ def test_plotly_is_given_no_tag_and_no_entity_it_does_not_know():
     assert "<b>" not in figure["layout"]["title"]["text"]
 
 
-@pytest.mark.parametrize("words", ["$5 or $6", r"$\frac{1}{0$ \$", CONTROL, "<b>&"])
+@pytest.mark.parametrize("words", thorough(["$5 or $6", r"$\frac{1}{0$ \$", CONTROL, "<b>&"], few=[CONTROL]))
 def test_a_figure_draws_the_words(words, tmp_path):
     records = foreign(words)
     found = cases(records)

@@ -162,6 +162,7 @@ SHOWN = (
 )
 
 
+@pytest.mark.thorough
 def test_a_search_finds_what_is_shown(browser, tmp_path):
     slots = {"pair_slots": 91_105_454, "peak_host_bytes": 13_300_000_000}
     one = make_record("one", 1_000_000, gradient=[1.03012] * 5, **slots)

@@ -193,6 +193,7 @@ def test_what_sets_no_variable_is_a_usage_error(given, words):
     assert words in " ".join(result.output.split())
 
 
+@pytest.mark.thorough
 def test_children_of_a_checkout_that_is_not_installed_run_its_own_modules(tmp_path, monkeypatch):
     """The interpreter finds `harness` in the folder it is started in; a child has another."""
     checkout, verdict = tmp_path / "a checkout", tmp_path / "verdict.json"

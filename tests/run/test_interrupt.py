@@ -78,8 +78,9 @@ def test_bench_keeps_and_names_what_it_has(interrupted, tmp_path, number):
     assert [record.n for record in read_records([results])] == [100]
 
 
-@pytest.mark.parametrize("number", thorough(ASKED, few=[signal.SIGTERM]))
-@pytest.mark.parametrize("jobs", thorough([1, 2], few=[1]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", ASKED)
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_check_decides_nothing(interrupted, tmp_path, jobs, number):
     verdict = tmp_path / "verdict.json"
     what = ("--impl", HANGS, "--n", 200, "--scenario", "published", "--jobs", jobs)
