@@ -35,6 +35,7 @@ NEEDED = {
     "rich": "rich",
     "scipy": "scipy",
     "tabulate": "tabulate",
+    "typing_extensions": "typing_extensions",
 }
 """Modules the harness itself cannot run without, and the packages that have them; frameworks may be absent."""
 
