@@ -15,8 +15,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from harness.check import oracle
 from harness.check.check import checked
 from harness.contract import registry
-from harness.contract.problem import Problem
 from harness.contract.protocol import Array, Case, Implementation, UnavailableError
+from harness.problems.sph2d import Sph2d
 
 SIZES = (1_000, 10_000)
 
@@ -35,7 +35,7 @@ def built(name: str, n: int) -> tuple[Implementation, Array, dict[str, int | Non
         unsupported = row.unsupported(case)
         if unsupported is not None:
             pytest.skip(unsupported)
-        implementation = row(Problem.of_size(n), reference(n).positions, "cpu", "float64")
+        implementation = row(Sph2d.of_size(n), reference(n).positions, "cpu", "float64")
     except (UnavailableError, ImportError) as error:
         pytest.skip(str(error))
     x = implementation.to_device(reference(n).positions)

@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 
 from harness import terminal
-from harness.check.inputs import SCENARIOS
+from harness.console import say, standard_output
 from harness.contract import output, registry
 from harness.contract.encoding import encode, is_unicode
 from harness.contract.names import file_name
@@ -38,6 +38,7 @@ from harness.options import (
     path_type,
     records_option,
 )
+from harness.problems.sph2d import SCENARIOS
 from harness.report import compare as comparing
 from harness.report import data
 from harness.report import files as reports
@@ -77,7 +78,7 @@ def list_rows(impl: tuple[str, ...]) -> None:
     names = registry.resolve_all(impl or registry.names())
     with Console(stderr=True).status("asking every row ..."):
         rows = describe_all(names)
-    terminal.console().print(terminal.availability_table(rows))
+    standard_output().print(terminal.availability_table(rows))
     sys.exit(1 if impl and any(row.problem for row in rows) else 0)
 
 
@@ -130,13 +131,13 @@ def check(
         }
         with written(json_file, unwritten):
             output.write(json_file, msgspec.json.format(encode(content)))
-    console = terminal.console()
+    console = standard_output()
     console.print(terminal.agreement_table(reached.records))
-    terminal.say(console, *reached.compared)
+    say(console, *reached.compared)
     if checks:
         right = sum(not check.reason for check in checks)
-        terminal.say(console, f"segment operations: {right} of {len(checks)} checks agree")
-    terminal.say(console, *problems, mark=_PROBLEM)
+        say(console, f"segment operations: {right} of {len(checks)} checks agree")
+    say(console, *problems, mark=_PROBLEM)
     console.print(f"[red]{terminal.counted(len(problems), 'problem')}[/]" if problems else "[green]all agree[/]")
     if unwritten:
         raise Failure("\n".join(dict.fromkeys(unwritten)))
@@ -191,17 +192,17 @@ def bench(
     )
     if resume and results.is_dir():
         planned, done = split(planned, _read(read_records, [results]), machine.environment())
-    console = terminal.console()
+    console = standard_output()
     if dry_run:
-        terminal.say(console, *(f"round {each.round}  {case_id(each.case)}" for each in planned))
-        terminal.say(console, terminal.counted(len(planned), "case"))
+        say(console, *(f"round {each.round}  {case_id(each.case)}" for each in planned))
+        say(console, terminal.counted(len(planned), "case"))
         return
     with tried(results, "give --results a folder"):
         output.require_writable_folder(results)
     records = list(done)
 
     def interrupted() -> str:
-        terminal.say(console, *_tabulated(console, records), mark=_PROBLEM)
+        say(console, *_tabulated(console, records), mark=_PROBLEM)
         share = f"{len(records)} of {terminal.counted(len(done) + len(planned), 'record')}"
         return f"{share} kept in {results}; go on with the same command and --resume"
 
@@ -210,12 +211,12 @@ def bench(
     problems = _tabulated(console, records)
     if impl and cut_short is None:
         problems += verdict.nothing_timed(records, names)
-    terminal.say(console, *problems, mark=_PROBLEM)
+    say(console, *problems, mark=_PROBLEM)
     if cut_short is not None:
         raise cut_short
     kept = f"{terminal.counted(len(records), 'record')} in {results}"
-    terminal.say(console, kept if planned else f"nothing left to run; {kept}")
-    terminal.say(console, *terminal.advice(records, results, LOCAL_REPORTS))
+    say(console, kept if planned else f"nothing left to run; {kept}")
+    say(console, *terminal.advice(records, results, LOCAL_REPORTS))
     sys.exit(1 if problems else 0)
 
 
@@ -226,18 +227,18 @@ def bench(
 def write_report(results: tuple[Path, ...], out: Path, only_check: bool) -> None:
     """Make tables, figures, findings and the page from records."""
     records, runs = _records(results), _read(read_runs, results)
-    console = terminal.console()
+    console = standard_output()
     if not only_check:
         with tried(out, "give --out a folder"):
             output.require_writable_folder(out)
         lacking = reports.write(records, out, runs)
         page = f"the page was not written: {lacking}" if lacking else f"open {shlex.quote(str(out / 'index.html'))}"
-        terminal.say(console, f"reports in {out}", page)
+        say(console, f"reports in {out}", page)
         return
     stale = reports.stale(records, out, runs)
-    terminal.say(console, *stale, mark="[red]stale[/] ")
+    say(console, *stale, mark="[red]stale[/] ")
     if stale:
-        terminal.say(console, "run pairgrad report and commit what it writes")
+        say(console, "run pairgrad report and commit what it writes")
     sys.exit(1 if stale else 0)
 
 
@@ -254,7 +255,7 @@ def export(results: tuple[Path, ...], out: Path) -> None:
             data.export(cases, out)
     except ValueError as error:
         raise Mistake(str(error)) from error
-    terminal.say(terminal.console(), f"{terminal.counted(len(cases), 'case')} in {out}")
+    say(standard_output(), f"{terminal.counted(len(cases), 'case')} in {out}")
 
 
 @main.command()
@@ -275,7 +276,7 @@ def compare(old: Path, new: Path, fail: bool, markdown: Path | None) -> None:
     if markdown is not None:
         with written(markdown, unwritten):
             output.write(markdown, comparing.markdown(comparisons).encode(errors="replace"))
-    terminal.console().print(terminal.comparison_table(comparisons))
+    standard_output().print(terminal.comparison_table(comparisons))
     if unwritten:
         raise Failure("\n".join(unwritten))
     sys.exit(1 if fail and comparisons["verdict"].isin(comparing.REGRESSIONS).any() else 0)
@@ -288,7 +289,7 @@ def env(name: bool) -> None:
     if name:
         click.echo(machine.machine_name())
     else:
-        terminal.console().print_json(encode(machine.environment()).decode())
+        standard_output().print_json(encode(machine.environment()).decode())
 
 
 def _judged(

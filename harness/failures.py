@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 from rich.console import Console
 
-from harness import terminal
+from harness.console import replace_what_cannot_be_shown, say
 from harness.contract.registry import UnknownImplementationError
 from harness.contract.store import RecordsError
 from harness.report.documents import MarkersError
@@ -26,7 +26,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print each line after the mark."""
-        terminal.say(Console(stderr=True), *self.message.splitlines(), mark=self.mark)
+        say(Console(stderr=True), *self.message.splitlines(), mark=self.mark)
 
 
 class Mistake(Failure):
@@ -53,7 +53,7 @@ class Commands(click.Group):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line, on whatever terminal."""
-        terminal.replace_what_cannot_be_shown()
+        replace_what_cannot_be_shown()
         return super().main(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -70,7 +70,7 @@ class Commands(click.Group):
         except Interrupted as asked:
             with suppress(OSError):  # the terminal may be what has gone
                 words = ctx.meta[_END]() if _END in ctx.meta else ""
-                terminal.say(Console(stderr=True), f"{asked.words}: {words}" if words else asked.words)
+                say(Console(stderr=True), f"{asked.words}: {words}" if words else asked.words)
             sys.exit(asked.exit_code)
 
 

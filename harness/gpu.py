@@ -35,6 +35,7 @@ NEEDED = {
     "rich": "rich",
     "scipy": "scipy",
     "tabulate": "tabulate",
+    "typing_extensions": "typing_extensions",
 }
 """Modules the harness itself cannot run without, and the packages that have them; frameworks may be absent."""
 
@@ -68,10 +69,10 @@ def main() -> int:
         print(f"bench-gpu needs {', '.join(missing)} in {sys.executable}, without which nothing can be measured:")
         print(f"  {shlex.join([sys.executable, '-m', 'pip', 'install', *packages])}\nor put them on PYTHONPATH")
         return 2
-    from harness import terminal
+    from harness.console import replace_what_cannot_be_shown
     from harness.run import machine
 
-    terminal.replace_what_cannot_be_shown()
+    replace_what_cannot_be_shown()
     if not machine.cuda_devices():
         print("bench-gpu needs an NVIDIA GPU and its driver; none answers here. `make bench` measures the CPU")
         return 2

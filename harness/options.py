@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import click
 
-from harness.check.inputs import SCENARIOS
 from harness.contract.protocol import DEVICES, DTYPES
 from harness.contract.store import LOCAL_RESULTS, RESULTS
+from harness.problems.sph2d import SCENARIOS
 from harness.run import machine, memory
 from harness.run.child import OURS
 from harness.run.settings import DEFAULT_LIMIT_S

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import shlex
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,16 +19,18 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from harness.check.inputs import SCENARIOS
+from harness.console import printable_lines, say, standard_output
+from harness.contract.encoding import printable
 from harness.contract.protocol import DEVICES
 from harness.contract.records import Record, case_id
 from harness.contract.samples import NOISY_SPREAD
+from harness.problems.sph2d import SCENARIOS
 from harness.report import tables, text
 from harness.report.compare import QUANTITIES, summary
 from harness.report.data import Setting, by_setting, cases, fastest_first
 from harness.report.documents import describe
 from harness.report.published import AGREEMENT_N, PublishedTiming, published
-from harness.report.text import Columns, printable
+from harness.report.text import Columns
 from harness.run.describe import Availability
 from harness.run.plan import Planned
 
@@ -68,24 +68,6 @@ _WORDS = frozenset({"implementation", "name", "framework", "what it is", "case",
 _FOLDED = frozenset({"implementation", "what it is", "case"})
 """Columns that may be broken where all else fails; figures never are."""
 _STYLES = {"slower": "red", "broken": "red", "faster": "green", "mended": "green", "ambiguous": "yellow"}
-
-
-def console() -> Console:
-    """Standard output; 100 columns where it is no terminal."""
-    console = Console()
-    return console if console.is_terminal else Console(width=100)
-
-
-def replace_what_cannot_be_shown() -> None:
-    """Let standard output show a question mark for what its encoding lacks, where Python would raise."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-
-
-def say(console: Console, *lines: str, mark: str = "") -> None:
-    """Print lines as they are, each after a mark: none is broken, so that paths and commands can be copied."""
-    for line in lines:
-        console.print(f"{mark}{escape(_printable_lines(line))}", highlight=False, soft_wrap=True)
 
 
 class Progress:
@@ -132,7 +114,7 @@ def progress(planned: Sequence[Planned], quiet: bool = False) -> Iterator[Progre
 
     On a terminal there is a display, on standard error; where output goes elsewhere, a line for each finished case.
     """
-    output, errors = console(), Console(stderr=True)
+    output, errors = standard_output(), Console(stderr=True)
     if quiet:
         yield Progress()
     elif not (output.is_terminal and errors.is_terminal):
@@ -195,7 +177,7 @@ class _Sheet:
             table.add_section()
             for line in section:
                 cells = (line.cells.get(header, "") for header in shown)
-                table.add_row(*(Text(_printable_lines(cell)) for cell in cells), style=line.style)
+                table.add_row(*(Text(printable_lines(cell)) for cell in cells), style=line.style)
         return table
 
 
@@ -348,11 +330,6 @@ def _reasons(names: Iterable[str], reasons: Iterable[str]) -> list[Text]:
     told = pd.DataFrame({"name": list(names), "reason": list(reasons)}).drop_duplicates()
     shared = told.groupby("reason", sort=False)["name"].agg(", ".join)
     return [Text(printable(f"{names}: {reason}")) for reason, names in shared.items()]
-
-
-def _printable_lines(words: str) -> str:
-    """Text with its line ends, and nothing else that a terminal would obey."""
-    return "\n".join(map(printable, words.split("\n")))
 
 
 def _result(case: Any) -> str:

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 from selection import thorough
 
-from harness.check.hard_cases import HARD_CASES
 from harness.cli import main
 from harness.contract import output
 from harness.contract.protocol import DTYPES
 from harness.contract.store import read_records
+from harness.problems.sph2d import HARD_CASES
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "docs" / "template.py"

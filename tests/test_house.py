@@ -13,8 +13,9 @@ HARNESS = ROOT / "harness"
 FRAMEWORKS = {"jax", "jaxlib", "jax_md", "torch", "warp", "numba", "enzyme_ad"}
 BELOW = {
     "contract": set(),
-    "check": {"contract"},
-    "run": {"contract", "check"},
+    "problems": {"contract"},
+    "check": {"contract", "problems"},
+    "run": {"contract", "problems", "check"},
     "report": {"contract", "check"},
 }
 """What the modules of each wing may import besides their own."""

@@ -88,7 +88,7 @@ def test_quiet_is_silent(told, kind: type[io.StringIO]) -> None:
 
 def test_a_line_is_there_before_the_next_case_runs(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "log").open("w") as log:
-        monkeypatch.setattr(terminal, "console", lambda: Console(file=log, width=100))
+        monkeypatch.setattr(terminal, "standard_output", lambda: Console(file=log, width=100))
         with terminal.progress([planned(1000)]) as progress:
             progress.finished(planned(1000), record(1000, "ok", 0.0123))
             assert "gradient 12.3 ms  ok" in (tmp_path / "log").read_text()

@@ -21,7 +21,7 @@ from harness.contract.records import Outcome, Result
 
 PERMUTATIONS = 4
 _FAR_AWAY = 0.1
-"""A move, in units of h, that no loss worth its name fails to notice."""
+"""A move, in the problem's unit of length, that no loss worth its name fails to notice."""
 
 
 _Order = np.ndarray | slice
@@ -32,7 +32,7 @@ class RefusedError(Exception):
 
     Attributes:
         result: its outcome and reason.
-        gradient: (N, 2) of the row, where there is one; other rows' gradients may be compared with it.
+        gradient: (N, d) of the row, where there is one; other rows' gradients may be compared with it.
     """
 
     def __init__(self, result: Result) -> None:
@@ -57,7 +57,7 @@ def checked(built: Implementation, reference: Reference, case: Case) -> tuple[Re
         case: what was asked for.
 
     Returns:
-        The result, its outcome ok, and the gradient (N, 2).
+        The result, its outcome ok, and the gradient (N, d).
 
     Raises:
         RefusedError: with the result that tells what is wrong.
@@ -234,7 +234,7 @@ class _Judge(NamedTuple):
             counted: result of the first call, whose counts hold for every order of the particles.
             where: begins the reason.
             order: of the particles in that call.
-            earlier: gradient (N, 2) of an earlier call with another order, which it must not repeat.
+            earlier: gradient (N, d) of an earlier call with another order, which it must not repeat.
         """
         loss, gradient = self._on_host(output, where)
         ordered = np.empty_like(gradient)
@@ -278,16 +278,14 @@ def _finite_difference(built: Implementation, reference: Reference, gradient: Fl
     step = judgement.FINITE_DIFFERENCE_STEP
     shift = _move(reference, step)
     losses = [float(built.to_numpy(built.loss(built.to_device(reference.positions + s)))) for s in (shift, -shift)]
-    return judgement.finite_difference(
-        reference, gradient, step * reference.problem.smoothing_length, (losses[0], losses[1])
-    )
+    return judgement.finite_difference(reference, gradient, step * reference.problem.unit, (losses[0], losses[1]))
 
 
 def _move(reference: Reference, distance: float) -> FloatArray:
-    """A random displacement (N, 2) of about so many smoothing lengths, of the positions' dtype."""
+    """A random displacement (N, d) of about so many of the problem's units of length, of the positions' dtype."""
     positions = reference.positions
-    step = distance * reference.problem.smoothing_length
-    return (step * judgement.direction(len(positions))).astype(positions.dtype)
+    step = distance * reference.problem.unit
+    return (step * judgement.direction(positions.shape)).astype(positions.dtype)
 
 
 def build(row: type[Implementation], reference: Reference, case: Case) -> Implementation:

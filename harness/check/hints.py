@@ -8,7 +8,6 @@ import numpy as np
 
 from harness.check.judgement import pair_slack, tolerance
 from harness.check.reference import Reference
-from harness.check.spline import spline
 from harness.contract.problem import FloatArray
 from harness.contract.protocol import Dtype
 from harness.contract.records import Result
@@ -23,7 +22,7 @@ def hint(
         reference: what is right.
         dtype: what was asked for.
         result: how the two differ, from `judgement.judge`.
-        gradient: (N, 2) of the implementation, in the reference's order.
+        gradient: (N, d) of the implementation, in the reference's order.
         repeated: whether it is, bit for bit, what an earlier call returned for other positions.
     """
     return next(_hints(reference, dtype, result, gradient, repeated), None)
@@ -48,24 +47,10 @@ def _hints(reference: Reference, dtype: Dtype, result: Result, gradient: FloatAr
 def _loss_hints(reference: Reference, limit: float, result: Result) -> Iterator[str]:
     """The one mistake that gives this loss."""
     assert result.loss is not None
-    found = [words for words, loss in _mistaken_losses(reference) if abs(result.loss - loss) <= limit * loss]
+    losses = reference.problem.mistaken_losses(reference.sums)
+    found = [words for words, loss in losses.items() if abs(result.loss - loss) <= limit * abs(loss)]
     if len(found) == 1:
         yield found[0]
-
-
-def _mistaken_losses(reference: Reference) -> list[tuple[str, float]]:
-    problem, density = reference.problem, reference.density
-    self_term = problem.mass * float(spline(np.zeros(()), problem.smoothing_length))
-
-    def loss(mistaken: FloatArray) -> float:
-        return float(np.sum((mistaken - problem.rest_density) ** 2))
-
-    return [
-        ("mean instead of sum?", reference.loss / len(density)),
-        ("the self term m W(0) is missing", loss(density - self_term)),
-        ("every pair counted twice?", loss(2.0 * density - self_term)),
-        ("every pair and the self term counted twice?", loss(2.0 * density)),
-    ]
 
 
 def _pair_hints(reference: Reference, dtype: Dtype, result: Result) -> Iterator[str]:

@@ -45,7 +45,7 @@ def judge(
         reference: what is right.
         dtype: what was asked for.
         loss: NumPy scalar or 0-d array.
-        gradient: (N, 2) NumPy array.
+        gradient: (N, d) NumPy array.
         counts: the row's.
         expected_pair_slots: its formula on the oracle's counts.
         fd_diff: see `finite_difference`; None where it was not taken.
@@ -135,9 +135,9 @@ def pair_slack(reference: Reference, dtype: Dtype) -> float:
     return slack if dtype == "float64" else slack + 2.0 + 1e-6 * reference.counts.true_pairs
 
 
-def direction(n: int) -> npt.NDArray[np.float64]:
-    """Random direction (n, 2) of the finite difference, standard normal, always the same for n particles."""
-    return np.random.default_rng(n).standard_normal((n, 2))
+def direction(shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Random direction of the finite difference, of the positions' shape (n, d), standard normal, always the same."""
+    return np.random.default_rng(shape[0]).standard_normal(shape)
 
 
 def finite_difference(reference: Reference, gradient: FloatArray, step: float, losses: tuple[float, float]) -> float:
@@ -148,14 +148,14 @@ def finite_difference(reference: Reference, gradient: FloatArray, step: float, l
 
     Args:
         reference: of the input.
-        gradient: (N, 2) float64 of the implementation, in float64.
+        gradient: (N, d) float64 of the implementation, in float64.
         step: displacement per unit of the direction.
         losses: the implementation's loss at x + step d and x - step d.
     """
     slope = (losses[0] - losses[1]) / (2.0 * step)
-    rounding = 64.0 * float(np.finfo(np.float64).eps) * float(np.sum(reference.density**2)) / step
+    rounding = 64.0 * float(np.finfo(np.float64).eps) * reference.problem.magnitude(reference.sums) / step
     scale = float(np.linalg.norm(reference.gradient)) + rounding / FINITE_DIFFERENCE_TOLERANCE
-    return _ratio(abs(slope - float(np.vdot(gradient, direction(len(gradient))))), scale)
+    return _ratio(abs(slope - float(np.vdot(gradient, direction(gradient.shape)))), scale)
 
 
 def largest_difference(values: Iterable[FloatArray], scale: float) -> float:

@@ -1,6 +1,8 @@
 """The oracle: loss and gradient in closed form, float64, sharing no code with any implementation.
 
-    dL/dx_i = sum_j 2 m [(rho_i - rho_0) + (rho_j - rho_0)] W'(r)/r (x_i - x_j)
+    dL/dx_i = sum_j [F'(s_i) + F'(s_j)] f'(r)/r (x_i - x_j)
+
+It knows no problem by name and no number of dimensions: f, F and d come from the problem (`harness.contract.problem`).
 
 Pairs come from all pairs in blocks where the input is small or the box is short, and from SciPy's periodic k-d tree
 elsewhere.
@@ -13,16 +15,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.check.inputs import SCENARIOS
 from harness.check.reference import Reference, refused, save
-from harness.check.spline import spline, spline_derivative
 from harness.contract.problem import FloatArray, InvalidPositionsError, Problem
 from harness.contract.protocol import Counts, Dtype
+from harness.problems.sph2d import SCENARIOS
 
 ALL_PAIRS_LIMIT = 4096
 """Particles up to which all pairs are tried, in blocks: an input this small takes megabytes and a second at most."""
@@ -37,30 +39,26 @@ def reference(name: str, problem: Problem, positions: FloatArray) -> Reference:
     Args:
         name: kept in the result.
         problem: parameters.
-        positions: (N, 2) float32 or float64, any finite coordinates; evaluated in float64 as they are.
+        positions: (N, d) float32 or float64, any finite coordinates; evaluated in float64 as they are.
 
     Raises:
         InvalidPositionsError: see `Problem.require_valid`.
     """
     problem.require_valid(positions)
-    n, h, mass = len(positions), problem.smoothing_length, problem.mass
+    n, d = positions.shape
     wrapped = _wrapped(positions.astype(np.float64), problem.box_length)
+    sums = _sums(problem, wrapped)
+    slopes = problem.particle_derivative(sums)
     band = 4.0 * float(np.finfo(positions.dtype).eps) * problem.cutoff + 1e-15 * problem.box_length
-    density = np.full(n, mass * float(spline(np.zeros(()), h)))
     true_pairs = boundary_pairs = 0
-    for i, j, d in _pairs(wrapped, problem):
-        r = _norm(d)
-        w = mass * spline(r, h)
-        density += _scatter(i, w, n) + _scatter(j, w, n)
+    gradient, magnitude = np.zeros((n, d)), np.zeros((n, d))
+    for i, j, apart in _pairs(wrapped, problem):
+        r = _norm(apart)
         true_pairs += 2 * int(np.count_nonzero(r < problem.cutoff))
         boundary_pairs += 2 * int(np.count_nonzero(np.abs(r - problem.cutoff) <= band))
-    residual = density - problem.rest_density
-    gradient, magnitude = np.zeros((n, 2)), np.zeros((n, 2))
-    for i, j, d in _pairs(wrapped, problem):
-        r = _norm(d)
-        slope = np.divide(spline_derivative(r, h), r, out=np.zeros_like(r), where=r > 0.0)
-        term = (2.0 * mass * (residual[i] + residual[j]) * slope)[:, None] * d
-        for axis in range(2):
+        slope = np.divide(problem.pair_derivative(r), r, out=np.zeros_like(r), where=r > 0.0)
+        term = ((slopes[i] + slopes[j]) * slope)[:, None] * apart
+        for axis in range(d):
             gradient[:, axis] += _scatter(i, term[:, axis], n) - _scatter(j, term[:, axis], n)
             size = np.abs(term[:, axis])
             magnitude[:, axis] += _scatter(i, size, n) + _scatter(j, size, n)
@@ -69,9 +67,9 @@ def reference(name: str, problem: Problem, positions: FloatArray) -> Reference:
         problem=problem,
         positions=positions,
         refusal=None,
-        loss=float(np.sum(residual**2)),
+        loss=float(np.sum(problem.particle(sums))),
         gradient=gradient,
-        density=density,
+        sums=sums,
         gradient_scale=float(magnitude.max(initial=0.0)),
         counts=_counts(problem, positions, true_pairs),
         boundary_pairs=boundary_pairs,
@@ -80,12 +78,17 @@ def reference(name: str, problem: Problem, positions: FloatArray) -> Reference:
 
 def loss_only(problem: Problem, positions: FloatArray) -> float:
     """The loss alone, float64: what a finite difference of the oracle itself needs."""
-    n = len(positions)
-    density = np.full(n, problem.mass * float(spline(np.zeros(()), problem.smoothing_length)))
-    for i, j, d in _pairs(_wrapped(positions.astype(np.float64), problem.box_length), problem):
-        w = problem.mass * spline(_norm(d), problem.smoothing_length)
-        density += _scatter(i, w, n) + _scatter(j, w, n)
-    return float(np.sum((density - problem.rest_density) ** 2))
+    wrapped = _wrapped(positions.astype(np.float64), problem.box_length)
+    return float(np.sum(problem.particle(_sums(problem, wrapped))))
+
+
+def _sums(problem: Problem, wrapped: FloatArray) -> FloatArray:
+    """s_i, (N,)."""
+    sums = np.full(len(wrapped), problem.self_term)
+    for i, j, apart in _pairs(wrapped, problem):
+        value = problem.pair(_norm(apart))
+        sums += _scatter(i, value, len(sums)) + _scatter(j, value, len(sums))
+    return sums
 
 
 def _wrapped(positions: FloatArray, length: float) -> FloatArray:
@@ -109,7 +112,7 @@ def _pairs(wrapped: FloatArray, problem: Problem) -> Iterator[_Pairs]:
         return
     from scipy.spatial import cKDTree  # here, because small inputs do without it
 
-    pairs = cKDTree(wrapped, boxsize=np.full(2, length)).query_pairs(reach, output_type="ndarray")
+    pairs = cKDTree(wrapped, boxsize=np.full(problem.dimension, length)).query_pairs(reach, output_type="ndarray")
     for first in range(0, len(pairs), BLOCK_PAIRS):
         i, j = pairs[first : first + BLOCK_PAIRS].T
         yield i, j, _minimum_image(wrapped[i] - wrapped[j], length)
@@ -120,7 +123,7 @@ def _minimum_image(d: FloatArray, length: float) -> FloatArray:
 
 
 def _norm(d: FloatArray) -> FloatArray:
-    return np.sqrt(d[:, 0] ** 2 + d[:, 1] ** 2)
+    return np.asarray(np.sqrt(np.sum(d**2, axis=1)))
 
 
 def _scatter(index: npt.NDArray[np.int64], values: FloatArray, n: int) -> FloatArray:
@@ -132,7 +135,8 @@ def _counts(problem: Problem, positions: FloatArray, true_pairs: int) -> Counts:
     """Occupancies follow the cells of the positions' own precision, so that they are exact in float32 too."""
     nc = problem.cells_per_side(len(positions))
     cells = problem.cell_coordinates(positions, nc)
-    occupancy = np.bincount(cells[:, 0] + nc * cells[:, 1], minlength=nc * nc).reshape(nc, nc)
+    occupancy = np.zeros((nc,) * problem.dimension, np.int64)
+    np.add.at(occupancy, tuple(cells.T), 1)
     return Counts(
         n=len(positions),
         true_pairs=true_pairs,
@@ -144,9 +148,9 @@ def _counts(problem: Problem, positions: FloatArray, true_pairs: int) -> Counts:
 
 def _stencil_pairs(occupancy: npt.NDArray[np.int64]) -> int:
     """Ordered pairs, self included, over cells at most one apart on each axis; each distinct cell once."""
-    nc = len(occupancy)
-    offsets = range(-1, 2) if nc >= 3 else range(nc)
-    around = sum(np.roll(occupancy, (dy, dx), (0, 1)) for dy in offsets for dx in offsets)
+    nc, axes = len(occupancy), tuple(range(occupancy.ndim))
+    offsets = product(range(-1, 2) if nc >= 3 else range(nc), repeat=occupancy.ndim)
+    around = sum(np.roll(occupancy, offset, axes) for offset in offsets)
     return int(np.sum(occupancy * around))
 
 

@@ -1,13 +1,15 @@
-"""JSON of what JSON cannot hold: a path with a byte that is no UTF-8, which Python keeps as a surrogate; infinity."""
+"""Texts and values for those who cannot hold them: JSON without surrogates and infinity, a screen without controls."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, TypeVar
 
 import msgspec
 
 _Value = TypeVar("_Value")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def encode(value: Any) -> bytes:
@@ -31,6 +33,11 @@ def unpack(packed: bytes, kind: type[_Value]) -> _Value:
 def is_unicode(text: str) -> bool:
     """Whether a text holds nothing that UTF-8 cannot."""
     return _in_unicode(text) == text
+
+
+def printable(words: str) -> str:
+    """Text in which every character that a terminal or a drawing would obey is written out, as in a Python literal."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), words)
 
 
 def _in_unicode(text: str) -> str:

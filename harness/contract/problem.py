@@ -1,78 +1,112 @@
-"""The problem every implementation differentiates: an SPH density loss in a periodic square box.
+"""What every implementation differentiates: a functional of particle pairs in a periodic cube of d dimensions.
 
-    rho_i = sum_j m W(|x_i - x_j|, h)        with the self term, minimum image
-    loss  = sum_i (rho_i - rho_0)^2
+    s_i = f(0) + sum_{j != i, r_ij < rc} f(r_ij)          L(x) = sum_i F(s_i)
+    dL/dx_i = sum_{j != i} [F'(s_i) + F'(s_j)] f'(r_ij) / r_ij (x_i - x_j)          minimum image
 
-W is the two-dimensional cubic spline of Monaghan (1992), support radius 2h. The parameters follow the study of
-Enzyme.jl, Reactant.jl and JAX that this project reproduces (README, "The study").
+Smoothed-particle densities, pair potentials and embedded-atom models have this form. Neighbour search sees the box, d
+and the cutoff alone.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.floating]
 
-NUMBER_DENSITY = 10.0
-"""Particles per unit area in the study: about 31 neighbours each."""
-
 
 class InvalidPositionsError(ValueError):
-    """Positions no periodic box can hold: not an (N, 2) array, not finite, or without precision inside the box."""
+    """Positions no periodic box can hold: not an (N, d) array, not finite, or without precision inside the box."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Parameters of the SPH density loss; no implementation writes one as a literal.
+class Problem(ABC):
+    """A pair functional and its periodic cube; subclasses are frozen dataclasses of its parameters.
 
-    Lengths share one arbitrary unit.
+    Lengths share one arbitrary unit. Functions take and return arrays of any shape, float64.
 
     Attributes:
-        box_length: side L of the periodic square box.
-        smoothing_length: h; the kernel's support radius is 2h.
-        mass: m, the same for every particle.
-        rest_density: rho_0.
-
-    Raises:
-        ValueError: a length or the mass is not a positive finite number, or rest_density is not finite.
+        name: of the problem, in records and on the command line.
+        dimension: d.
+        number_density: particles per unit volume where the size of the box follows from their number.
+        box_length: side L of the periodic cube.
+        self_term: f(0), a particle's own share of s_i; 0 where it has none.
     """
 
-    box_length: float
-    smoothing_length: float = 0.5
-    mass: float = 1.0
-    rest_density: float = NUMBER_DENSITY
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        for name in ("box_length", "smoothing_length", "mass"):
-            value = getattr(self, name)
-            if not (0.0 < value < math.inf):
-                raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
-        if not math.isfinite(self.rest_density):
-            raise ValueError(f"rest_density is {self.rest_density!r}; it must be finite")
+    name: ClassVar[str]
+    dimension: ClassVar[int]
+    number_density: ClassVar[float]
+    box_length: float
 
     @classmethod
-    def of_size(cls, n: int, number_density: float = NUMBER_DENSITY) -> Problem:
-        """The study's problem for n particles: L = sqrt(n / number_density) keeps the neighbours per particle."""
-        return cls(box_length=math.sqrt(max(n, 1) / number_density))
+    def of_size(cls, n: int) -> Self:
+        """The problem for n particles: L keeps their number density, and so their neighbours."""
+        return cls(box_length=float(max(n, 1) / cls.number_density) ** (1.0 / cls.dimension))  # type: ignore[call-arg]
 
     @property
+    @abstractmethod
     def cutoff(self) -> float:
-        """Support radius 2h: pairs at this distance or more do not interact."""
-        return 2.0 * self.smoothing_length
+        """rc: pairs at this distance or more do not interact."""
 
     @property
-    def kernel_normalisation(self) -> float:
-        """sigma = 10 / (7 pi h^2), which makes W integrate to one over the plane."""
-        return 10.0 / (7.0 * math.pi * self.smoothing_length**2)
+    @abstractmethod
+    def unit(self) -> float:
+        """The length over which f changes: displacements of checks are measured in it."""
+
+    @property
+    @abstractmethod
+    def self_term(self) -> float:
+        """f(0), or 0 where a particle is no neighbour of itself."""
+
+    @abstractmethod
+    def pair(self, r: FloatArray) -> FloatArray:
+        """f(r), zero from the cutoff on."""
+
+    @abstractmethod
+    def pair_derivative(self, r: FloatArray) -> FloatArray:
+        """df/dr, zero from the cutoff on."""
+
+    @abstractmethod
+    def particle(self, s: FloatArray) -> FloatArray:
+        """F(s)."""
+
+    @abstractmethod
+    def particle_derivative(self, s: FloatArray) -> FloatArray:
+        """dF/ds."""
+
+    @abstractmethod
+    def magnitude(self, s: FloatArray) -> float:
+        """Size of what adds and cancels in the loss of particles with these sums: its rounding is relative to this."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, float]:
+        """What a record says of it, by the field's symbols; lengths and energies in the problem's units."""
+
+    def mistaken_losses(self, s: FloatArray) -> Mapping[str, float]:
+        """Losses that common mistakes give where s is right, by the words of a hint."""
+        return {}
+
+    @abstractmethod
+    def require_representable(self, dtype: npt.DTypeLike) -> None:
+        """Refuse parameters with which a row would compute zeros or infinities out of right positions.
+
+        Args:
+            dtype: precision of the positions.
+
+        Raises:
+            ValueError: naming the parameter, its value and the limits.
+        """
 
     def cells_per_side(self, n: int) -> int:
         """Cells along one side of the cell list: as many as fit with a width of at least the cutoff.
 
-        Never more than ceil(sqrt(n)) (at least 3), so that a huge and nearly empty box costs memory of the order of
+        Never more than ceil(n^(1/d)) (at least 3), so that a huge and nearly empty box costs memory of the order of
         n. A ratio that falls short of a whole number by rounding alone counts as that number.
 
         Args:
@@ -82,8 +116,7 @@ class Problem:
             nc >= 1. With fewer than 3 cells a stencil visits each distinct cell once.
         """
         fitting = self.box_length / self.cutoff * (1.0 + 4.0 * np.finfo(np.float64).eps)
-        most = max(3, math.isqrt(max(n - 1, 0)) + 1)
-        return max(1, math.floor(min(fitting, most)))
+        return max(1, int(min(fitting, max(3, root_rounded_up(n, self.dimension)))))
 
     def cell_coordinates(self, positions: FloatArray, cells_per_side: int) -> npt.NDArray[np.int64]:
         """Cell of every coordinate, by the rule every implementation follows bit for bit, in the positions' precision.
@@ -92,11 +125,11 @@ class Problem:
         and nc / L rounded to the positions' dtype. A remainder that rounds up to L belongs to the last cell.
 
         Args:
-            positions: (N, 2) finite float32 or float64.
+            positions: (N, d) finite float32 or float64.
             cells_per_side: nc.
 
         Returns:
-            (N, 2) integers in [0, nc).
+            (N, d) integers in [0, nc).
         """
         real = positions.dtype.type
         wrapped = np.mod(positions, real(self.box_length))
@@ -107,46 +140,19 @@ class Problem:
         """Coordinates of this magnitude or more are refused: one unit in the last place spans the whole box."""
         return self.box_length / float(np.finfo(np.dtype(dtype)).eps)
 
-    def require_representable(self, dtype: npt.DTypeLike) -> None:
-        """Refuse parameters with which a row would compute zeros or infinities out of right positions.
-
-        In the positions' precision rows form the fifth power of h, the square of L, and, in an adjoint, the square of a
-        density over that of h; and their inverses. Within these limits all of them are normal numbers, and so are
-        contributions ten million times smaller or larger.
-
-        Args:
-            dtype: precision of the positions.
-
-        Raises:
-            ValueError: naming the parameter, its value and the limits.
-        """
-        name, largest = np.dtype(dtype).name, float(np.finfo(np.dtype(dtype)).max)
-        for what, value, root in (
-            ("smoothing_length", self.smoothing_length, 8),
-            ("box_length", self.box_length, 3),
-            ("mass * kernel_normalisation", self.mass * self.kernel_normalisation, 4),
-            ("rest_density", max(abs(self.rest_density), 1.0), 4),  # any small one will do
-        ):
-            limit = largest ** (1.0 / root)
-            if not 1.0 / limit <= value <= limit:
-                raise ValueError(
-                    f"{what} is {value:.3g}; in {name} it must lie between {1.0 / limit:.2g} and {limit:.2g}: choose "
-                    "units of length and mass in which smoothing_length and rest_density are near 1"
-                )
-
     def require_valid(self, positions: FloatArray) -> None:
         """Refuse positions that have no place in the box, and a box that their precision cannot hold.
 
         Args:
-            positions: (N, 2) floating point, any finite coordinate (periodic).
+            positions: (N, d) floating point, any finite coordinate (periodic).
 
         Raises:
             ValueError: see `require_representable`.
             InvalidPositionsError: wrong shape or dtype; or a coordinate is NaN, infinite, or at least
                 `coordinate_limit`; the first such row is named.
         """
-        if positions.ndim != 2 or positions.shape[1] != 2:
-            raise InvalidPositionsError(f"positions have shape {positions.shape}; expected (N, 2)")
+        if positions.ndim != 2 or positions.shape[1] != self.dimension:
+            raise InvalidPositionsError(f"positions have shape {positions.shape}; expected (N, {self.dimension})")
         if positions.dtype not in (np.float32, np.float64):
             raise InvalidPositionsError(f"positions have dtype {positions.dtype}; expected float32 or float64")
         self.require_representable(positions.dtype)
@@ -158,3 +164,40 @@ class Problem:
                 f"position row {row} is {positions[row].tolist()}; coordinates must be finite and below {limit:.3g} in "
                 f"magnitude (box length / {positions.dtype} epsilon); {bad.size} of {len(positions)} rows are bad"
             )
+
+
+def require_within(dtype: npt.DTypeLike, advice: str, **roots: tuple[float, int]) -> None:
+    """Refuse parameters some power of which a precision cannot hold.
+
+    Args:
+        dtype: the precision.
+        advice: what to do about it, the end of the message.
+        **roots: value of each parameter, and the root of the largest number that neither it nor its inverse may exceed.
+
+    Raises:
+        ValueError: naming the first such parameter, its value and the limits.
+    """
+    name, largest = np.dtype(dtype).name, float(np.finfo(np.dtype(dtype)).max)
+    for what, (value, root) in roots.items():
+        limit = largest ** (1.0 / root)
+        if not 1.0 / limit <= value <= limit:
+            raise ValueError(
+                f"{what} is {value:.3g}; in {name} it must lie between {1.0 / limit:.2g} and {limit:.2g}: {advice}"
+            )
+
+
+def require_positive(**values: float) -> None:
+    """Refuse lengths, masses and energies that are none.
+
+    Raises:
+        ValueError: naming the first that is not positive and finite, and its value.
+    """
+    for name, value in values.items():
+        if not 0.0 < value < np.inf:
+            raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
+
+
+def root_rounded_up(n: int, d: int) -> int:
+    """The smallest integer whose d-th power is at least n."""
+    root = round(max(n, 0) ** (1.0 / d))
+    return root + 1 if root**d < n else root

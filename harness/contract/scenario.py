@@ -16,7 +16,7 @@ class Input:
     Attributes:
         name: short, unique within its scenario.
         problem: parameters.
-        positions: makes the (N, 2) float64 positions, which are rounded to the dtype they are run in.
+        positions: makes the (N, d) float64 positions, which are rounded to the dtype they are run in.
         loss: the right value, where it was computed independently of this project.
         gradient_norm: likewise, |g|_2.
         refused: whether every implementation must raise `InvalidPositionsError`.
@@ -54,3 +54,8 @@ class Scenario:
         """The problem that all inputs of n particles share; None where they have several."""
         problems = {each.problem for each in self.inputs(n)}
         return problems.pop() if len(problems) == 1 else None
+
+
+def sized(name: str, of_size: Callable[[int], Problem], positions: Callable[[int], FloatArray]) -> Scenario:
+    """One input for each n: these positions, (n, d) float64, in the problem of that size."""
+    return Scenario(lambda n: [Input(name, of_size(n), lambda: positions(n))])

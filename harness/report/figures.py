@@ -17,12 +17,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
 from harness.contract import output
+from harness.contract.encoding import printable
 from harness.report import tables
 from harness.report.data import Setting, select
 from harness.report.documents import describe, heading
 from harness.report.published import PublishedTiming, published
 from harness.report.style import STUDY_COLOUR, Style, styles
-from harness.report.text import printable
 
 RC: Any = {
     "svg.hashsalt": "pairgrad",

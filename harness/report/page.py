@@ -18,6 +18,7 @@ import plotly.io
 from markupsafe import Markup
 from plotly.subplots import make_subplots
 
+from harness.contract.encoding import printable
 from harness.report import tables, text
 from harness.report.data import Setting, by_setting, compile_s, select
 from harness.report.documents import FIGURES, describe, heading
@@ -119,7 +120,7 @@ def _shown(title: str, column: pd.Series) -> list[Any]:
         return [value if value is None else float(f"{value * scale:.6g}") for value in values]
     if column.dtype == "float64":
         return [value if value is None else float(format(value, _FORMATS[title])) for value in values]
-    return [text.printable(value) if isinstance(value, str) else value for value in values]
+    return [printable(value) if isinstance(value, str) else value for value in values]
 
 
 def _figure(kind: str, settings: Sequence[Setting], cases: pd.DataFrame) -> msgspec.Raw:
@@ -235,7 +236,7 @@ def _absence(words: str) -> go.Scatter:
 
 def _escaped(words: str) -> str:
     """Text for Plotly, which takes tags for markup and knows no entity for a quotation mark."""
-    return html.escape(text.printable(words), quote=False)
+    return html.escape(printable(words), quote=False)
 
 
 def _json(content: object) -> Markup:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tabulate import tabulate
 
+from harness.contract.encoding import printable
+
 if TYPE_CHECKING:
     import pandas as pd
 
 DASH = "\N{EN DASH}"
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURE = re.compile(rf"\*{{0,2}}(\d|{DASH}$)")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, those that turn the direction of text, and halves of characters."""
 _ACTIVE = re.compile(
     r"[\\`|\[\]$]|\*(?=\S)|(?<=\S)\*|(?<![^\W_])_|_(?![^\W_])|<(?=[\w/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~"
@@ -32,11 +33,6 @@ class Markdown(str):
     """Text that is markdown already."""
 
     __slots__ = ()
-
-
-def printable(words: str) -> str:
-    """Text in which every character that a terminal or a drawing would obey is written out, as in a Python literal."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), words)
 
 
 def markdown(words: object) -> Markdown:

@@ -14,8 +14,8 @@ import numpy as np
 
 from harness.contract import registry
 from harness.contract.extras import missing_module
-from harness.contract.problem import Problem
 from harness.contract.protocol import Description, Device, Implementation, UnavailableError
+from harness.problems.sph2d import Sph2d
 from harness.run.child import answer, ask
 from harness.run.machine import available_cores
 from harness.run.process import Ended, at_once
@@ -67,7 +67,7 @@ def _missing(row: type[Implementation], device: Device) -> str | None:
     """Why the row cannot be built on a device, tried with a problem of one particle."""
     dtype = row.description.dtypes[0]
     try:
-        row(Problem.of_size(1), np.zeros((1, 2), dtype), device, dtype)
+        row(Sph2d.of_size(1), np.zeros((1, 2), dtype), device, dtype)
     except UnavailableError as error:
         return str(error)
     except Exception as error:

@@ -8,9 +8,9 @@ from itertools import groupby, product
 
 import msgspec
 
-from harness.check.inputs import SCENARIOS
 from harness.contract.protocol import Case, Device, Dtype
 from harness.contract.records import case_id
+from harness.problems.sph2d import SCENARIOS
 from harness.run import machine
 
 ORDER_SEED = 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.check import oracle
-from harness.check.inputs import SCENARIOS
 from harness.check.reference import Reference, load, save
 from harness.contract.protocol import Case
+from harness.problems.sph2d import SCENARIOS
 from harness.run.child import ask
 from harness.run.machine import available_cores
 from harness.run.process import Ended

@@ -22,13 +22,13 @@ import msgspec
 import numpy as np
 from typing_extensions import override
 
-from harness.check.inputs import SCENARIOS
 from harness.contract import identity, registry
 from harness.contract.encoding import pack
 from harness.contract.messages import CheckRequest, Request, TimeRequest, gradient_file
 from harness.contract.problem import FloatArray
 from harness.contract.protocol import Case
 from harness.contract.records import LIMIT_OUTCOMES, Record, Result, case_id
+from harness.problems.sph2d import SCENARIOS
 from harness.run import caches, machine, memory
 from harness.run.child import child_environment
 from harness.run.dialogue import Answer, Dialogue, ending
@@ -370,13 +370,7 @@ def _parameters(case: Case) -> dict[str, float]:
     problem = SCENARIOS[case.scenario].only_problem(case.n)
     if problem is None:
         return {}
-    return {
-        "L": problem.box_length,
-        "h": problem.smoothing_length,
-        "m": problem.mass,
-        "rho0": problem.rest_density,
-        "nc": problem.cells_per_side(case.n),
-    }
+    return {**problem.parameters, "nc": problem.cells_per_side(case.n)}
 
 
 def _gradient(result: Result, path: str) -> FloatArray | None:

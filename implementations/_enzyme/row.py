@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Counted, Counts, Device, Dtype, UnavailableError
+from harness.problems.sph2d import Sph2d
 from implementations._enzyme.call import call, compiler_errors
 from implementations._jax.row import FunctionName, JaxImplementation, Traceable
 
 
-def parameters(problem: Problem, n: int, dtype: np.dtype) -> FloatArray:
+def parameters(problem: Sph2d, n: int, dtype: np.dtype) -> FloatArray:
     """(8,) numbers of the dtype that the C++ functions read, in the order of `Parameters` in call.h."""
     cells_per_side = problem.cells_per_side(n)
     values = (
@@ -46,7 +47,7 @@ class EnzymeImplementation(JaxImplementation):
     gradient_source: ClassVar[str]
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         if device != "cpu":
             raise UnavailableError(f"no {device.upper()} device for C++ through enzyme-ad: it runs on the CPU only")
         super().__init__(problem, positions, device, dtype)

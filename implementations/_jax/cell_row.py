@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Counted, Counts, Device, Dtype
+from harness.problems.sph2d import Sph2d
 from implementations._jax.box import distance
 from implementations._jax.cells import build_cells, separation
 from implementations._jax.memory import fullest_cell
@@ -22,7 +23,7 @@ class CellListImplementation(JaxImplementation):
     capacity: int
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         super().__init__(problem, positions, device, dtype)
         self.capacity = fullest_cell(problem, positions.astype(dtype), problem.cells_per_side(self.n))
 
@@ -44,7 +45,7 @@ class CellListImplementation(JaxImplementation):
         return min(3, counts.cells_per_side) ** 2 * counts.max_occupancy * counts.n
 
 
-def count(problem: Problem, capacity: int, positions: jax.Array) -> tuple[jax.Array, int]:
+def count(problem: Sph2d, capacity: int, positions: jax.Array) -> tuple[jax.Array, int]:
     """Ordered pairs i != j with r < 2h, counted through the slots, int64; and stencil cells of all particles together.
 
     Counting is not timed: one stencil cell at a time compiles faster than `sum_over_slots` and runs slower.

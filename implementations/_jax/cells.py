@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._jax.box import distance, minimum_image, wrap
 from implementations._jax.spline import spline
 
@@ -38,7 +38,7 @@ class CellList(NamedTuple):
     occupancy: jax.Array
 
 
-def build_cells(problem: Problem, positions: jax.Array) -> CellList:
+def build_cells(problem: Sph2d, positions: jax.Array) -> CellList:
     """Sort particles by cell.
 
     Args:
@@ -102,17 +102,17 @@ def sum_over_slots(cells: CellList, capacity: int, term: Callable[[jax.Array], j
     return jax.lax.scan(step, zeros, jnp.arange(capacity, dtype=jnp.int32))[0]
 
 
-def residuals(problem: Problem, cells: CellList, capacity: int) -> jax.Array:
+def residuals(problem: Sph2d, cells: CellList, capacity: int) -> jax.Array:
     """rho_i - rho_0 in cell order, (N,); the particle is one of its own candidates, which gives the self term."""
     return problem.mass * sum_over_slots(cells, capacity, partial(pair_kernel, problem, cells)) - problem.rest_density
 
 
-def pair_kernel(problem: Problem, cells: CellList, j: jax.Array) -> jax.Array:
+def pair_kernel(problem: Sph2d, cells: CellList, j: jax.Array) -> jax.Array:
     """W of every particle and its candidate: j (N,) sorted indices -> (N,)."""
     return spline(problem, distance(*separation(problem, cells, j)))
 
 
-def separation(problem: Problem, cells: CellList, j: jax.Array) -> tuple[jax.Array, jax.Array]:
+def separation(problem: Sph2d, cells: CellList, j: jax.Array) -> tuple[jax.Array, jax.Array]:
     """x_i - x_j and y_i - y_j, minimum image, (N,) each: of candidates j, (N,) sorted indices, clamped into range."""
     dx, dy = (c - jnp.take(c, j, mode="clip") for c in (cells.x, cells.y))
     return minimum_image(problem, dx), minimum_image(problem, dy)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax_md import partition
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._jax.box import distance, minimum_image, wrap
 from implementations._jax.spline import spline
 
@@ -28,7 +28,7 @@ def narrowing_ids_allowed() -> Iterator[None]:
         yield
 
 
-def neighbor_list(problem: Problem, n: int, capacity_multiplier: float) -> partition.NeighborListFns:
+def neighbor_list(problem: Sph2d, n: int, capacity_multiplier: float) -> partition.NeighborListFns:
     """jax-md's list of pairs closer than 2h, rebuilt at every update.
 
     Distances use compare-and-shift on wrapped positions: `jax_md.space.periodic` takes a remainder for each
@@ -50,13 +50,13 @@ def neighbor_list(problem: Problem, n: int, capacity_multiplier: float) -> parti
     )
 
 
-def search_box(problem: Problem) -> float:
+def search_box(problem: Sph2d) -> float:
     """L rounded down to float32, as which jax-md keeps it: rounded up, its last cell could be narrower than 2h."""
     box = np.float32(problem.box_length)
     return float(box if box <= problem.box_length else np.nextafter(box, np.float32(0.0)))
 
 
-def searches_all_pairs(problem: Problem, n: int) -> bool:
+def searches_all_pairs(problem: Sph2d, n: int) -> bool:
     """Whether all pairs are searched: in boxes under three cells wide, as jax-md does; and where cells outnumber pairs.
 
     jax-md allocates (L / 2h)^2 cells however few the particles: gigabytes for two of them in a huge box.
@@ -65,7 +65,7 @@ def searches_all_pairs(problem: Problem, n: int) -> bool:
     return cells_per_side <= 3.0 or cells_per_side >= n
 
 
-def pairs(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, partition.NeighborList]:
+def pairs(problem: Sph2d, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, partition.NeighborList]:
     """Wrapped positions (N, 2), and the list rebuilt for them with the capacities of `empty`."""
     wrapped = wrap(problem, x)  # jax-md loses pairs of negative coordinates
     with narrowing_ids_allowed():
@@ -86,7 +86,7 @@ class PairTerms(NamedTuple):
     needed_capacity: jax.Array
 
 
-def pair_terms(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> PairTerms:
+def pair_terms(problem: Sph2d, empty: partition.NeighborList, x: jax.Array) -> PairTerms:
     """Rebuild the list and evaluate W on its slots.
 
     Args:

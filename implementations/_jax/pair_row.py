@@ -11,8 +11,9 @@ import numpy as np
 from jax_md import partition
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import CapacityOverflowError, Counted, Counts, Device, Dtype
+from harness.problems.sph2d import Sph2d
 from implementations._jax.box import wrap
 from implementations._jax.memory import fullest_cell, require_memory
 from implementations._jax.pair_list import (
@@ -37,7 +38,7 @@ class PairListImplementation(JaxImplementation):
     capacity: int
 
     def __init__(
-        self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype, capacity_multiplier: float = 1.25
+        self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype, capacity_multiplier: float = 1.25
     ) -> None:
         """Raises as `Implementation` says; CapacityOverflowError where the search could not be held."""
         if not capacity_multiplier >= 1.0:
@@ -88,7 +89,7 @@ class PairListImplementation(JaxImplementation):
         return min(int(counts.true_pairs * self._capacity_multiplier), counts.n * (counts.n - 1))
 
 
-def _count(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, int]:
+def _count(problem: Sph2d, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, int]:
     """Pairs in the list, and its slots."""
     _, found = pairs(problem, empty, x)
     return jnp.sum(found.idx[0] < len(x)), found.idx.shape[1]

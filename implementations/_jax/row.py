@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Device, Dtype, Implementation, UnavailableError, mismatch
+from harness.problems.sph2d import Sph2d
 
 jax.config.update("jax_enable_x64", True)
 
@@ -43,7 +44,7 @@ def find_device(device: Device) -> jax.Device:
         raise UnavailableError(f"no {device.upper()} device for JAX: {error}") from error
 
 
-def status_of(problem: Problem, x: jax.Array, needed_capacity: jax.Array | int = 0) -> jax.Array:
+def status_of(problem: Sph2d, x: jax.Array, needed_capacity: jax.Array | int = 0) -> jax.Array:
     """The status of one call, a traced int32 scalar: `needed_capacity`, or INVALID_POSITIONS.
 
     Args:
@@ -65,7 +66,7 @@ class JaxImplementation(Implementation):
         n: number of particles.
     """
 
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         """Raises as `Implementation` says; a row sizes its capacity after this."""
         problem.require_valid(positions.astype(dtype))
         self.problem = problem

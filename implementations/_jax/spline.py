@@ -12,10 +12,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 
 
-def spline(problem: Problem, r: jax.Array) -> jax.Array:
+def spline(problem: Sph2d, r: jax.Array) -> jax.Array:
     """W(r): r of any shape, in units of length; the result is in units of 1 / area."""
     q = r / problem.smoothing_length
     t = jnp.maximum(2.0 - q, 0.0)

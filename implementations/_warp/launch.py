@@ -9,8 +9,8 @@ from typing import Any
 
 import warp as wp
 
-from harness.contract.problem import Problem
 from harness.contract.protocol import Dtype
+from harness.problems.sph2d import Sph2d
 from implementations._warp.cells import gather_kernel, locate_kernel, mark_starts_kernel
 from implementations._warp.loss import TILE, sum_partial_kernel, sum_squares_kernel
 
@@ -44,7 +44,7 @@ class Grid:
         dtype: precision of positions and of all arithmetic.
     """
 
-    problem: Problem
+    problem: Sph2d
     particles: int
     dtype: Dtype
 

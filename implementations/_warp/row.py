@@ -9,8 +9,9 @@ import numpy as np
 import warp as wp
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Counted, Counts, Device, Dtype, Implementation, UnavailableError, mismatch
+from harness.problems.sph2d import Sph2d
 from implementations._warp.counts import count
 from implementations._warp.launch import VEC2, CellList, Grid, gather_positions, sort_into_cells
 
@@ -38,7 +39,7 @@ class WarpImplementation(Implementation):
     cell_list: CellList
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         """A row allocates its cell list after this."""
         problem.require_valid(positions.astype(dtype))
         self.device = find_device(device)

@@ -12,10 +12,10 @@ from typing import Any
 
 import warp as wp
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 
 
-def spline_scale(problem: Problem) -> float:
+def spline_scale(problem: Sph2d) -> float:
     """m C = m sigma / (2h)^3."""
     return problem.mass * problem.kernel_normalisation / problem.cutoff**3
 

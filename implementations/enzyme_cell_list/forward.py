@@ -10,12 +10,12 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._jax.cells import add_slot, build_cells, pair_kernel
 from implementations._jax.spline import sum_of_squares
 
 
-def loss(problem: Problem, capacity: int, x: jax.Array) -> jax.Array:
+def loss(problem: Sph2d, capacity: int, x: jax.Array) -> jax.Array:
     """Scalar loss of x's dtype; it means nothing where a cell holds more than `capacity`.
 
     Args:

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Description, Device, Dtype
+from harness.problems.sph2d import Sph2d
 from implementations._enzyme.call import compiler_errors
 from implementations._enzyme.row import EnzymeImplementation
 from implementations._jax.row import INVALID_POSITIONS, FunctionName
@@ -46,7 +47,7 @@ class EnzymeLoopsThreads(EnzymeImplementation):
     gradient_source = "enzyme_loops_threads/gradient.cpp"
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         super().__init__(problem, positions, device, dtype)
         threads = len(os.sched_getaffinity(0))
         bounds = np.linspace(0, self.n, threads + 1).astype(np.int32)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import jax
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._jax.cells import build_cells, residuals
 from implementations._jax.row import status_of
 from implementations._jax.spline import sum_of_squares
 
 
-def loss(problem: Problem, capacity: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def loss(problem: Sph2d, capacity: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Loss and status.
 
     Args:

@@ -15,20 +15,20 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._jax.box import distance
 from implementations._jax.cells import separation, sort_by, sum_over_slots
 from implementations.jax_cell_list_adjoint import forward
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def loss(problem: Problem, capacity: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def loss(problem: Sph2d, capacity: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`forward.loss` with `pullback` as its derivative: (loss, status) of (N, 2) positions."""
     value, _ = forward.loss(problem, capacity, x)
     return value
 
 
-def spline_derivative(problem: Problem, r: jax.Array) -> jax.Array:
+def spline_derivative(problem: Sph2d, r: jax.Array) -> jax.Array:
     """W'(r): r of any shape."""
     q = r / problem.smoothing_length
     t = jnp.maximum(2.0 - q, 0.0)
@@ -37,7 +37,7 @@ def spline_derivative(problem: Problem, r: jax.Array) -> jax.Array:
 
 
 def pullback(
-    problem: Problem, capacity: int, saved: forward.Saved, cotangents: tuple[jax.Array, jax.Array]
+    problem: Sph2d, capacity: int, saved: forward.Saved, cotangents: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array]:
     """Cotangent of the positions.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import jax
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._jax.cells import CellList, build_cells, residuals
 from implementations._jax.row import status_of
 from implementations._jax.spline import sum_of_squares
@@ -15,7 +15,7 @@ from implementations._jax.spline import sum_of_squares
 Saved = tuple[CellList, jax.Array]
 
 
-def loss(problem: Problem, capacity: int, x: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Saved]:
+def loss(problem: Sph2d, capacity: int, x: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Saved]:
     """Loss and status, and what the adjoint needs: O(N) memory.
 
     Args:

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 from jax_md import partition
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._jax.pair_list import pair_terms
 from implementations._jax.row import status_of
 from implementations._jax.spline import spline, sum_of_squares
 from implementations.segment_ops.jax_ops import segmented_sum
 
 
-def loss(problem: Problem, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def loss(problem: Sph2d, empty: partition.NeighborList, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Loss and status.
 
     Args:

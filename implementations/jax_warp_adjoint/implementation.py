@@ -7,8 +7,9 @@ import jax
 import warp as wp
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Counted, Counts, Description, Device, Dtype
+from harness.problems.sph2d import Sph2d
 from implementations._jax.row import JaxImplementation, Traceable
 from implementations._warp.counts import count
 from implementations._warp.launch import CellList, Grid
@@ -33,7 +34,7 @@ class JaxWarpAdjoint(JaxImplementation):
     )
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         super().__init__(problem, positions, device, dtype)
         self._grid = Grid(problem, self.n, dtype)
 

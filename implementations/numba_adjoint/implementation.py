@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import (
     Counted,
     Counts,
@@ -19,6 +19,7 @@ from harness.contract.protocol import (
     UnavailableError,
     mismatch,
 )
+from harness.problems.sph2d import Sph2d
 from implementations.numba_adjoint import adjoint, forward
 
 
@@ -58,7 +59,7 @@ class NumbaAdjoint(Implementation):
     )
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         if device != "cpu":
             raise UnavailableError(f"no {device} device for Numba: this implementation runs on the CPU only")
         problem.require_valid(positions.astype(dtype))

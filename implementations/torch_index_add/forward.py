@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 
 CHUNK_SLOTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Candidates searched at once: few enough for a CPU's cache, many enough to fill a GPU."""
@@ -47,7 +47,7 @@ class SortedCells(NamedTuple):
     slots: Tensor
 
 
-def sort_into_cells(positions: Tensor, problem: Problem) -> SortedCells:
+def sort_into_cells(positions: Tensor, problem: Sph2d) -> SortedCells:
     """Sort (N, 2) finite positions by cell, row by row.
 
     Cells follow `Problem.cell_coordinates`: `torch.remainder` is exact.
@@ -96,7 +96,7 @@ def half_stencil(cell: Tensor, cells_per_side: int) -> tuple[Tensor, Tensor]:
     return torch.stack(first, 1), torch.stack(last, 1)
 
 
-def search_pairs(cells: SortedCells, problem: Problem) -> Iterator[Tensor]:
+def search_pairs(cells: SortedCells, problem: Sph2d) -> Iterator[Tensor]:
     """Unordered pairs with r < 2h in chunks of particles: (2, P) int32 indices into the sorted order.
 
     There is at least one chunk, if an empty one, so that the loss depends on the positions however few they are.
@@ -114,7 +114,7 @@ def total_slots(cells: SortedCells) -> int:
 
 
 @torch.no_grad()
-def pairs_of_range(cells: SortedCells, begin: int, end: int, problem: Problem) -> Tensor:
+def pairs_of_range(cells: SortedCells, begin: int, end: int, problem: Sph2d) -> Tensor:
     """The pairs that the sorted particles begin <= k < end form with their candidates."""
     first, last = cells.first[begin:end].flatten(), cells.last[begin:end].flatten()
     length = last - first
@@ -139,20 +139,20 @@ def minimum_image(displacement: Tensor, box_length: float) -> Tensor:
     return displacement - (displacement.detach() / box_length).round() * box_length
 
 
-def kernel(q: Tensor, problem: Problem) -> Tensor:
+def kernel(q: Tensor, problem: Sph2d) -> Tensor:
     """W(q h) for 0 <= q <= 2: sigma [(2 - q)^3 / 4 - max(1 - q, 0)^3], the cubic spline without a branch."""
     outer, inner = 2.0 - q, (1.0 - q).clamp(min=0.0)
     return problem.kernel_normalisation * (0.25 * outer * outer * outer - inner * inner * inner)
 
 
-def pair_densities(x: Tensor, y: Tensor, pairs: Tensor, problem: Problem) -> Tensor:
+def pair_densities(x: Tensor, y: Tensor, pairs: Tensor, problem: Sph2d) -> Tensor:
     """m W(r) of a chunk of pairs, (P,). The clamp keeps coincident particles clear of the square root's pole."""
     i, j = pairs
     r2 = squared_distance(x, y, i, j, problem.box_length).clamp(min=torch.finfo(x.dtype).tiny)
     return problem.mass * kernel(r2.sqrt() / problem.smoothing_length, problem)
 
 
-def density_loss(cells: SortedCells, chunks: Iterable[Tensor], problem: Problem) -> Tensor:
+def density_loss(cells: SortedCells, chunks: Iterable[Tensor], problem: Sph2d) -> Tensor:
     """Loss, a scalar, as a differentiable function of cells.x and cells.y over the pairs of all chunks."""
     density = torch.full_like(cells.x, problem.mass * problem.kernel_normalisation)
     for pairs in chunks:

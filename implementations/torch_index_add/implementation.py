@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import (
     CapacityOverflowError,
     Counted,
@@ -20,6 +20,7 @@ from harness.contract.protocol import (
     leaves,
     mismatch,
 )
+from harness.problems.sph2d import Sph2d
 from implementations.torch_index_add import forward
 
 BYTES_PER_PAIR = 8  # two int32 indices
@@ -44,7 +45,7 @@ class TorchIndexAdd(Implementation):
     )
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         if device == "cuda" and not torch.cuda.is_available():
             raise UnavailableError("no CUDA device for Torch")
         problem.require_valid(positions.astype(dtype))

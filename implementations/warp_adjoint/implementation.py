@@ -5,8 +5,9 @@ from typing import ClassVar
 import warp as wp
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Description, Device, Dtype
+from harness.problems.sph2d import Sph2d
 from implementations._warp.launch import REAL, VEC2, CellList, compute_loss, partial_sum_count
 from implementations._warp.row import WarpImplementation
 from implementations.warp_adjoint.launch import compute_gradient, compute_residual
@@ -28,7 +29,7 @@ class WarpAdjoint(WarpImplementation):
     )
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         super().__init__(problem, positions, device, dtype)
         n = self.grid.particles
         self.cell_list = CellList.allocate(self.grid, self.device)

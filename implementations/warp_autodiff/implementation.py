@@ -6,8 +6,9 @@ import numpy as np
 import warp as wp
 from typing_extensions import override
 
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Description, Device, Dtype
+from harness.problems.sph2d import Sph2d
 from implementations._warp.launch import (
     REAL,
     CellList,
@@ -37,7 +38,7 @@ class WarpAutodiff(WarpImplementation):
     )
 
     @override
-    def __init__(self, problem: Problem, positions: FloatArray, device: Device, dtype: Dtype) -> None:
+    def __init__(self, problem: Sph2d, positions: FloatArray, device: Device, dtype: Dtype) -> None:
         super().__init__(problem, positions, device, dtype)
         n = self.grid.particles
         self.cell_list = CellList.allocate(self.grid, self.device, requires_grad=True)

@@ -6,13 +6,12 @@ from in_process import right
 
 from harness.check.hints import hint
 from harness.check.judgement import judge
-from harness.check.spline import spline
 from harness.contract.protocol import Counted
 
 N = 60
 (REFERENCE,) = right("clustered", N, "float64")
 RHO_0 = REFERENCE.problem.rest_density
-SELF_TERM = REFERENCE.problem.mass * float(spline(np.zeros(()), REFERENCE.problem.smoothing_length))
+SELF_TERM = REFERENCE.problem.self_term
 
 
 def loss_of(density):
@@ -40,9 +39,9 @@ def test_what_is_right_has_no_hint():
     ("loss", "words"),
     [
         (REFERENCE.loss / N, "mean instead of sum?"),
-        (loss_of(REFERENCE.density - SELF_TERM), "the self term m W(0) is missing"),
-        (loss_of(2 * REFERENCE.density - SELF_TERM), "every pair counted twice?"),
-        (loss_of(2 * REFERENCE.density), "every pair and the self term counted twice?"),
+        (loss_of(REFERENCE.sums - SELF_TERM), "the self term m W(0) is missing"),
+        (loss_of(2 * REFERENCE.sums - SELF_TERM), "every pair counted twice?"),
+        (loss_of(2 * REFERENCE.sums), "every pair and the self term counted twice?"),
         (1.01 * REFERENCE.loss, None),
     ],
 )

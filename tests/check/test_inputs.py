@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.check.inputs import SCENARIOS, clustered_positions, julia_uniform, published_positions
-from harness.contract.problem import Problem
+from harness.problems.draw import julia_uniform
+from harness.problems.sph2d import SCENARIOS, Sph2d, clustered_positions, published_positions
 
 FIXTURE = Path(__file__).parent / "data" / "x0_published_1000.npy"
 
@@ -20,7 +20,7 @@ PUBLISHED = {
 
 
 def occupancy(positions: np.ndarray) -> np.ndarray:
-    problem = Problem.of_size(len(positions))
+    problem = Sph2d.of_size(len(positions))
     nc = problem.cells_per_side(len(positions))
     cells = problem.cell_coordinates(positions, nc)
     return np.bincount(cells[:, 0] + nc * cells[:, 1], minlength=nc * nc)
@@ -90,6 +90,6 @@ def test_positions_lie_in_the_box_and_repeat(scenario: str, n: int) -> None:
     positions = drawn.positions()
     assert positions.shape == (n, 2)
     assert positions.dtype == np.float64
-    assert ((positions >= 0) & (positions < Problem.of_size(n).box_length)).all()
+    assert ((positions >= 0) & (positions < Sph2d.of_size(n).box_length)).all()
     np.testing.assert_array_equal(positions, drawn.positions())
-    assert drawn.problem == Problem.of_size(n)
+    assert drawn.problem == Sph2d.of_size(n)

@@ -7,8 +7,8 @@ from in_process import right
 
 from harness.check import judgement
 from harness.check.judgement import judge, tolerance
-from harness.contract.problem import Problem
 from harness.contract.protocol import Counted
+from harness.problems.sph2d import Sph2d
 
 N = 50
 (REFERENCE,) = right("published", N, "float64")
@@ -112,9 +112,9 @@ def test_every_complaint_is_made():
 
 
 def test_tolerance_of_float32_grows_with_the_box():
-    assert tolerance(Problem(10.0), "float64") == 1e-12
-    assert tolerance(Problem(10.0), "float32") == 1e-5
-    assert tolerance(Problem(1e4), "float32") > tolerance(Problem(1e3), "float32") > 1e-5
+    assert tolerance(Sph2d(10.0), "float64") == 1e-12
+    assert tolerance(Sph2d(10.0), "float32") == 1e-5
+    assert tolerance(Sph2d(1e4), "float32") > tolerance(Sph2d(1e3), "float32") > 1e-5
 
 
 def test_nothing_differs_from_nothing():

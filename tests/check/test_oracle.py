@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 
 from harness.check import judgement, oracle
-from harness.check.hard_cases import HARD_CASES
-from harness.check.inputs import clustered_positions, published_positions
 from harness.check.reference import load, save
-from harness.check.spline import spline, spline_derivative
-from harness.contract.problem import InvalidPositionsError, Problem
+from harness.contract.problem import InvalidPositionsError
 from harness.contract.scenario import Input
+from harness.problems.sph2d import HARD_CASES, Sph2d, clustered_positions, published_positions
 
 # loss, |g|_2, true pairs, fullest cell, 3x3 pairs: printed in the study (N = 1000) or computed from its input elsewhere
 PUBLISHED = {
@@ -26,7 +23,7 @@ REFUSED = [case for case in HARD_CASES if case.refused]
 @pytest.mark.parametrize("n", [1_000, 100_000, pytest.param(1_000_000, marks=pytest.mark.thorough)])
 def test_published_input_gives_the_study_figures(n: int) -> None:
     loss, norm, pairs, fullest, stencil = PUBLISHED[n]
-    right = oracle.reference("published", Problem.of_size(n), published_positions(n))
+    right = oracle.reference("published", Sph2d.of_size(n), published_positions(n))
     assert right.loss == pytest.approx(loss, rel=1e-12)
     assert np.linalg.norm(right.gradient) == pytest.approx(norm, abs=1e-6)
     assert (right.counts.true_pairs, right.counts.max_occupancy) == (pairs, fullest)
@@ -52,8 +49,8 @@ def test_inputs_without_a_result_are_refused(case: Input) -> None:
 def test_gradient_is_the_derivative_of_the_loss(case: Input) -> None:
     positions = case.positions()
     right = oracle.reference(case.name, case.problem, positions)
-    step = judgement.FINITE_DIFFERENCE_STEP * case.problem.smoothing_length
-    shift = step * judgement.direction(len(positions))
+    step = judgement.FINITE_DIFFERENCE_STEP * case.problem.unit
+    shift = step * judgement.direction(positions.shape)
     losses = tuple(oracle.loss_only(case.problem, positions + s) for s in (shift, -shift))
     difference = judgement.finite_difference(right, right.gradient, step, losses)
     assert difference <= judgement.FINITE_DIFFERENCE_TOLERANCE
@@ -61,16 +58,16 @@ def test_gradient_is_the_derivative_of_the_loss(case: Input) -> None:
 
 def test_finite_difference_sees_a_wrong_gradient() -> None:
     positions = published_positions(1_000)
-    right = oracle.reference("published", Problem.of_size(1_000), positions)
-    shift = 1e-5 * judgement.direction(1_000)
-    losses = tuple(oracle.loss_only(Problem.of_size(1_000), positions + s) for s in (shift, -shift))
+    right = oracle.reference("published", Sph2d.of_size(1_000), positions)
+    shift = 1e-5 * judgement.direction((1_000, 2))
+    losses = tuple(oracle.loss_only(Sph2d.of_size(1_000), positions + s) for s in (shift, -shift))
     wrong = judgement.finite_difference(right, right.gradient * (1 + 1e-4), 1e-5, losses)
     assert wrong > judgement.FINITE_DIFFERENCE_TOLERANCE
 
 
 def test_tree_and_all_pairs_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     positions = clustered_positions(3_000)
-    problem = Problem.of_size(3_000)
+    problem = Sph2d.of_size(3_000)
     dense = oracle.reference("clustered", problem, positions)
     monkeypatch.setattr(oracle, "ALL_PAIRS_LIMIT", 0)
     tree = oracle.reference("clustered", problem, positions)
@@ -99,23 +96,8 @@ def test_counts_agree_with_all_pairs(case: Input) -> None:
     assert counts.n == n
 
 
-@pytest.mark.parametrize("h", [0.5, 0.1])
-def test_kernel_is_normalised_and_smooth(h: float) -> None:
-    def ring(r: float) -> float:
-        return 2.0 * np.pi * r * float(spline(np.array(r), h))
-
-    assert quad(ring, 0.0, 2.0 * h, points=[h])[0] == pytest.approx(1.0, abs=1e-8)
-    below, above = (np.array(h * (1.0 + s * 1e-9)) for s in (-1, 1))
-    assert spline(below, h) == pytest.approx(float(spline(above, h)), rel=1e-8)
-    assert spline_derivative(below, h) == pytest.approx(float(spline_derivative(above, h)), rel=1e-8)
-    r = np.linspace(0.01, 1.99, 500) * h
-    step = 1e-6 * h
-    slope = (spline(r + step, h) - spline(r - step, h)) / (2.0 * step)
-    np.testing.assert_allclose(spline_derivative(r, h), slope, atol=1e-8 / h**3)
-
-
 def test_kernel_has_the_known_values() -> None:
-    assert spline(np.array([0.0, 0.5, 1.0, 5.0]), 0.5).tolist() == pytest.approx(
+    assert Sph2d(10.0).pair(np.array([0.0, 0.5, 1.0, 5.0])).tolist() == pytest.approx(
         [1.8189136353359467, 0.4547284088339867, 0.0, 0.0], rel=1e-15
     )
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from selection import thorough
 
-from harness.contract.problem import Problem
 from harness.contract.registry import load
+from harness.problems.sph2d import Sph2d
 
 N = 200
-POSITIONS = np.random.default_rng(0).random((N, 2)) * Problem.of_size(N).box_length
+POSITIONS = np.random.default_rng(0).random((N, 2)) * Sph2d.of_size(N).box_length
 PURE = ["jax_neighbor_list", "jax_cell_list", "jax_cell_list_adjoint", "enzyme_cell_list"]
 CALLING_WARP = ["jax_segments", "jax_warp_adjoint"]
 
@@ -21,7 +21,7 @@ CALLING_WARP = ["jax_segments", "jax_warp_adjoint"]
 def test_loss_and_gradient_lower_for_cuda(name, dtype):
     if name.startswith("enzyme"):
         pytest.importorskip("enzyme_ad")
-    row = load(name)(Problem.of_size(N), POSITIONS, "cpu", dtype)
+    row = load(name)(Sph2d.of_size(N), POSITIONS, "cpu", dtype)
     x = jax.ShapeDtypeStruct((N, 2), dtype)
     for function, shape in (("loss", ()), ("grad", (N, 2))):
         traced = jax.jit(row.traceable(function))

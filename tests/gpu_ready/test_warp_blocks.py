@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._warp.loss import TILE
 from implementations.warp_adjoint.implementation import WarpAdjoint
 from implementations.warp_autodiff.implementation import WarpAutodiff
@@ -16,7 +16,7 @@ from implementations.warp_autodiff.implementation import WarpAutodiff
 @pytest.mark.parametrize("n", [1, 2 * TILE + 7])
 def test_blocks_of_threads_give_loss_and_gradient(monkeypatch, row_type, n):
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
-    problem = Problem.of_size(n)
+    problem = Sph2d.of_size(n)
     positions = np.random.default_rng(0).random((n, 2)) * problem.box_length
     right = reference("", problem, positions)
     row = row_type(problem, positions, "cpu", "float64")

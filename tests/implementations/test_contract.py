@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from harness.contract import registry
-from harness.contract.problem import InvalidPositionsError, Problem
+from harness.contract.problem import InvalidPositionsError
 from harness.contract.protocol import Implementation, UnavailableError
+from harness.problems.sph2d import Sph2d
 
 TEMPLATE = Path(__file__).parents[2] / "docs" / "template.py"
 N = 40
-PROBLEM = Problem(4.0)
+PROBLEM = Sph2d(4.0)
 POSITIONS = np.random.default_rng(0).random((N, 2)) * PROBLEM.box_length
 MOVED = POSITIONS + np.random.default_rng(1).normal(scale=1e-3, size=(N, 2))
 """The same particles, none in another cell: what was sized for one input fits the other."""

@@ -8,13 +8,13 @@ import pytest
 
 from harness.check.oracle import reference
 from harness.contract import registry
-from harness.contract.problem import Problem
 from harness.contract.protocol import UnavailableError
+from harness.problems.sph2d import Sph2d
 
 N = 3_000
 INPUTS = {
-    "one cell": (Problem.of_size(N), np.random.default_rng(0).random((N, 2))),
-    "box two cells wide": (Problem(2.5), np.random.default_rng(1).random((N, 2)) * 2.5),
+    "one cell": (Sph2d.of_size(N), np.random.default_rng(0).random((N, 2))),
+    "box two cells wide": (Sph2d(2.5), np.random.default_rng(1).random((N, 2)) * 2.5),
 }
 
 

@@ -8,14 +8,14 @@ from selection import thorough
 
 pytest.importorskip("enzyme_ad")
 
-from harness.check.inputs import clustered_positions
 from harness.check.oracle import reference
-from harness.contract.problem import InvalidPositionsError, Problem
+from harness.contract.problem import InvalidPositionsError
+from harness.problems.sph2d import Sph2d, clustered_positions
 from implementations.enzyme_loops.implementation import EnzymeLoops
 from implementations.enzyme_loops_threads.implementation import EnzymeLoopsThreads
 
 N = 4000
-PROBLEM = Problem.of_size(N)
+PROBLEM = Sph2d.of_size(N)
 
 
 @pytest.fixture(params=thorough([1, 2, 3, 7], few=[3]))
@@ -41,8 +41,8 @@ def test_threads_give_the_gradient_of_one_call(threads, dtype):
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_fewer_particles_than_threads(threads, n):
     x = np.full((n, 2), 3.0) + 0.1 * np.arange(n)[:, None]
-    row = EnzymeLoopsThreads(Problem(10.0), x, "cpu", "float64")
-    expected = reference("few", Problem(10.0), x)
+    row = EnzymeLoopsThreads(Sph2d(10.0), x, "cpu", "float64")
+    expected = reference("few", Sph2d(10.0), x)
     assert float(row.loss(row.to_device(x))) == pytest.approx(expected.loss, rel=1e-12)
     assert np.abs(row.to_numpy(row.grad(row.to_device(x))) - expected.gradient).max(initial=0) <= 1e-10
 

@@ -14,17 +14,16 @@ pytest.importorskip("enzyme_ad")
 import jax
 import jax.numpy as jnp
 
-from harness.check.inputs import published_positions
 from harness.check.judgement import tolerance
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d, published_positions
 from implementations._enzyme import call as enzyme_call
 from implementations.enzyme_loops.implementation import EnzymeLoops
 from implementations.enzyme_loops_threads.implementation import EnzymeLoopsThreads
 from implementations.enzyme_pair.implementation import EnzymePair
 
 N = 300
-PROBLEM = Problem.of_size(N)
+PROBLEM = Sph2d.of_size(N)
 
 
 @pytest.fixture(params=[EnzymeLoops, EnzymeLoopsThreads, EnzymePair])
@@ -60,7 +59,7 @@ def central_difference(row, x, direction, step=1e-6):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_gradient_matches_the_oracle_where_loops_are_long_enough_to_be_vectorised(kind, dtype):
     n = 20_000
-    problem, x = Problem.of_size(n), published_positions(n).astype(dtype)
+    problem, x = Sph2d.of_size(n), published_positions(n).astype(dtype)
     row = kind(problem, x, "cpu", dtype)
     expected = reference("published", problem, x)
     got = row.to_numpy(row.grad(row.to_device(x)))
@@ -161,7 +160,7 @@ def test_integer_arrays_beside_the_positions_are_constants(tmp_path, monkeypatch
 
 def test_calls_at_once_share_no_memory(kind):
     n = 20_000
-    problem, rng = Problem.of_size(n), np.random.default_rng(4)
+    problem, rng = Sph2d.of_size(n), np.random.default_rng(4)
     row = kind(problem, rng.random((n, 2)), "cpu", "float64")
     inputs = [row.to_device(rng.random((n, 2)) * problem.box_length) for _ in range(8)]
     alone = [row.to_numpy(row.grad(x)) for x in inputs]

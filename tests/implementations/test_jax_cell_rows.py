@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations.jax_cell_list.implementation import JaxCellList
 from implementations.jax_cell_list_adjoint import adjoint
 from implementations.jax_cell_list_adjoint.implementation import JaxCellListAdjoint
 
-PROBLEM = Problem(5.0)
+PROBLEM = Sph2d(5.0)
 N = 120
 SPREAD = np.random.default_rng(0).random((N, 2)) * PROBLEM.box_length
 CROWDED = np.random.default_rng(1).random((N, 2)) * PROBLEM.cutoff

@@ -5,13 +5,13 @@ import pytest
 from selection import thorough
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
 from harness.contract.protocol import CapacityOverflowError
+from harness.problems.sph2d import Sph2d
 from implementations._jax import memory
 from implementations._jax.pair_list import search_box, searches_all_pairs
 from implementations.jax_neighbor_list.implementation import JaxNeighborList
 
-PROBLEM = Problem(5.0)
+PROBLEM = Sph2d(5.0)
 N = 120
 SPREAD = np.random.default_rng(0).random((N, 2)) * PROBLEM.box_length
 CROWDED = np.random.default_rng(1).random((N, 2)) * 2.0 * PROBLEM.cutoff
@@ -32,7 +32,7 @@ def test_full_list_reallocates_and_is_counted():
 
 
 def test_list_is_rebuilt_for_particles_that_came_closer():
-    row = JaxNeighborList(Problem(10.0), np.array([[2.0, 2.0], [5.0, 2.0]]), "cpu", "float64")
+    row = JaxNeighborList(Sph2d(10.0), np.array([[2.0, 2.0], [5.0, 2.0]]), "cpu", "float64")
     assert float(row.loss(row.to_device(np.array([[2.0, 2.0], [5.0, 2.0]])))) == pytest.approx(133.860348212184)
     assert float(row.loss(row.to_device(np.array([[2.0, 2.0], [2.5, 2.0]])))) == pytest.approx(119.393214523237)
 
@@ -48,7 +48,7 @@ def test_capacity_multiplier_is_an_option(multiplier):
 @pytest.mark.parametrize("length", thorough([1e4, 46341.0, 1e6], few=[1e6]))
 def test_huge_box_searches_pairs_not_cells(length):
     x = np.array([[500.0, 2.0], [500.5, 2.0]])
-    row = JaxNeighborList(Problem(length), x, "cpu", "float64")
+    row = JaxNeighborList(Sph2d(length), x, "cpu", "float64")
     assert row.counts(row.to_device(x)).search_slots == 4
     assert float(row.loss(row.to_device(x))) == pytest.approx(119.393214523237)
 
@@ -63,16 +63,16 @@ def test_search_that_cannot_be_held_is_refused_before_it_is_allocated(monkeypatc
     monkeypatch.setattr(memory, "free_bytes", lambda device: 16 * 2**30)
     clump = np.random.default_rng(0).random((20000, 2))
     with pytest.raises(CapacityOverflowError, match=r"4500000000 candidates .* need \d+ bytes"):
-        JaxNeighborList(Problem.of_size(20000), clump, "cpu", "float64")
+        JaxNeighborList(Sph2d.of_size(20000), clump, "cpu", "float64")
 
 
 def test_search_cells_are_no_narrower_than_the_support_however_l_rounds_to_float32():
     for length in (10.0, np.nextafter(10.0, 11.0), np.nextafter(10.0, 9.0), 16777217.0):
-        assert search_box(Problem(length)) <= length
-        assert np.float32(search_box(Problem(length))) == search_box(Problem(length))
+        assert search_box(Sph2d(length)) <= length
+        assert np.float32(search_box(Sph2d(length))) == search_box(Sph2d(length))
 
 
 def test_cells_are_searched_where_they_are_fewer_than_pairs():
-    assert not searches_all_pairs(Problem.of_size(1000), 1000)
-    assert searches_all_pairs(Problem(3.0), 1000)  # jax-md needs more than three cells a side
-    assert searches_all_pairs(Problem(1000.0), 1000)
+    assert not searches_all_pairs(Sph2d.of_size(1000), 1000)
+    assert searches_all_pairs(Sph2d(3.0), 1000)  # jax-md needs more than three cells a side
+    assert searches_all_pairs(Sph2d(1000.0), 1000)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations.jax_segments.implementation import JaxSegments
 
-PROBLEM = Problem(5.0)
+PROBLEM = Sph2d(5.0)
 N = 120
 SPREAD = np.random.default_rng(0).random((N, 2)) * PROBLEM.box_length
 CROWDED = np.random.default_rng(1).random((N, 2)) * 2.0 * PROBLEM.cutoff
@@ -41,8 +41,8 @@ def test_full_list_reallocates_and_is_counted():
 
 def test_padded_slots_count_for_nothing():
     x = np.array([[2.0, 2.0], [2.5, 2.0], [7.0, 7.0]])
-    row = JaxSegments(Problem(10.0), x, "cpu", "float64", capacity_multiplier=3.0)
-    right = reference("", Problem(10.0), x)
+    row = JaxSegments(Sph2d(10.0), x, "cpu", "float64", capacity_multiplier=3.0)
+    right = reference("", Sph2d(10.0), x)
     assert row.capacity > right.counts.true_pairs
     assert float(row.loss(row.to_device(x))) == pytest.approx(right.loss, rel=1e-12)
     np.testing.assert_allclose(row.to_numpy(row.grad(row.to_device(x))), right.gradient, atol=1e-12)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._warp.launch import Grid
 from implementations.jax_warp_adjoint import adjoint
 
-PROBLEM = Problem(5.0)
+PROBLEM = Sph2d(5.0)
 N = 200
 GRID = Grid(PROBLEM, N, "float64")
 

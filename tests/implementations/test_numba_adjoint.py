@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations.numba_adjoint import adjoint, forward
 from implementations.numba_adjoint.implementation import NumbaAdjoint
 
@@ -18,7 +18,7 @@ def _positions(n, length, seed=0):
 
 def _built(n=1000, length=10.0):
     x = _positions(n, length)
-    return NumbaAdjoint(Problem(length), x, "cpu", "float64"), x
+    return NumbaAdjoint(Sph2d(length), x, "cpu", "float64"), x
 
 
 @pytest.mark.parametrize("cells_per_side", [1, 3, 4, 7])

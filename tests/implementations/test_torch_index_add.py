@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
 from harness.contract.protocol import CapacityOverflowError
+from harness.problems.sph2d import Sph2d
 from implementations.torch_index_add import forward, implementation
 from implementations.torch_index_add.implementation import TorchIndexAdd
 
@@ -30,7 +30,7 @@ def _candidates(cells):
 
 @pytest.mark.parametrize("cells_per_side", [1, 2, 3, 4, 7])
 def test_half_stencil_meets_every_pair_of_adjacent_cells_once(cells_per_side):
-    problem = Problem(cells_per_side + 0.3)
+    problem = Sph2d(cells_per_side + 0.3)
     x = torch.tensor(_positions(12 * cells_per_side**2, problem.box_length))
     cells = forward.sort_into_cells(x, problem)
     sorted_positions = torch.stack([cells.x, cells.y], 1).numpy()
@@ -43,7 +43,7 @@ def test_half_stencil_meets_every_pair_of_adjacent_cells_once(cells_per_side):
 
 @pytest.mark.parametrize("n", [0, 1, 50, 1000])
 def test_search_slots_are_the_unordered_pairs_of_the_stencil(n):
-    problem = Problem.of_size(n)
+    problem = Sph2d.of_size(n)
     x = _positions(n, problem.box_length)
     row = TorchIndexAdd(problem, x, "cpu", "float64")
     assert row.counts(row.to_device(x)).search_slots == (reference("", problem, x).counts.stencil_pairs - n) // 2
@@ -51,7 +51,7 @@ def test_search_slots_are_the_unordered_pairs_of_the_stencil(n):
 
 @pytest.mark.parametrize("chunk", [500, 4096])
 def test_chunks_change_neither_pairs_nor_gradient(monkeypatch, chunk):
-    problem = Problem(10.0)
+    problem = Sph2d(10.0)
     x = _positions(1000, 10.0)
     right = reference("", problem, x)
     monkeypatch.setitem(forward.CHUNK_SLOTS, "cpu", chunk)
@@ -75,7 +75,7 @@ def _graph_nodes(node, seen):
 
 
 def test_gradient_is_autograd_through_index_add():
-    problem = Problem(10.0)
+    problem = Sph2d(10.0)
     leaf = torch.tensor(_positions(200, 10.0)).requires_grad_()
     cells = forward.sort_into_cells(leaf, problem)
     loss = forward.density_loss(cells, forward.search_pairs(cells, problem), problem)
@@ -87,7 +87,7 @@ def test_gradient_is_autograd_through_index_add():
 
 def test_gradient_leaves_the_positions_tensor_alone():
     x = _positions(200, 10.0)
-    row = TorchIndexAdd(Problem(10.0), x, "cpu", "float64")
+    row = TorchIndexAdd(Sph2d(10.0), x, "cpu", "float64")
     leaf = row.to_device(x).requires_grad_()
     first = row.grad(leaf)
     assert torch.equal(first, row.grad(leaf))
@@ -96,7 +96,7 @@ def test_gradient_leaves_the_positions_tensor_alone():
 
 def test_more_pairs_than_memory_are_refused_before_the_search(monkeypatch):
     x = np.full((200, 2), 3.3)
-    row = TorchIndexAdd(Problem(10.0), x, "cpu", "float64")
+    row = TorchIndexAdd(Sph2d(10.0), x, "cpu", "float64")
     monkeypatch.setattr(implementation.psutil, "virtual_memory", lambda: SimpleNamespace(available=100_000))
     monkeypatch.setattr(forward, "search_pairs", lambda *_: pytest.fail("searched"))
     with pytest.raises(CapacityOverflowError, match=r"19900 candidate pairs may need 159200 bytes; 100000 are free"):

@@ -17,8 +17,9 @@ from harness.check.judgement import tolerance
 from harness.check.oracle import reference
 from harness.check.reference import Reference
 from harness.contract import registry
-from harness.contract.problem import FloatArray, Problem
+from harness.contract.problem import FloatArray
 from harness.contract.protocol import Dtype, UnavailableError
+from harness.problems.sph2d import Sph2d
 
 ROWS = [*registry.names(), str(Path(__file__).parents[2] / "docs" / "template.py")]
 SOON_COMPILED = {"warp_adjoint", "torch_index_add", "enzyme_pair", ROWS[-1]}
@@ -30,13 +31,13 @@ LONGEST, DENSEST = 0.9 * LARGEST ** (1 / 8), 0.9 * LARGEST ** (1 / 4)
 @functools.cache
 def right(dtype: Dtype) -> Reference:
     """What the oracle says of a hundred particles where h is 1 and rest_density 10."""
-    problem = Problem(8.0, smoothing_length=1.0)
+    problem = Sph2d(8.0, smoothing_length=1.0)
     return reference("", problem, (np.random.default_rng(0).random((100, 2)) * problem.box_length).astype(dtype))
 
 
 def called_in_units(name: str, length: float, density: float, dtype: Dtype) -> tuple[float, FloatArray]:
     """A row's loss and gradient of that input with h = length and rest_density = 10 density."""
-    problem = Problem(
+    problem = Sph2d(
         right(dtype).problem.box_length * length,
         smoothing_length=length,
         mass=density * length**2,

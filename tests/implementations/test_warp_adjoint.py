@@ -10,7 +10,7 @@ import pytest
 import warp as wp
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations._warp.launch import Grid, compute_loss, partial_sum_count
 from implementations._warp.loss import TILE
 from implementations._warp.spline import spline_scale
@@ -35,7 +35,7 @@ def _row(problem, positions, dtype="float64"):
 
 @pytest.mark.parametrize("cells_per_side", [1, 2, 3, 4, 7])
 def test_stencil_visits_each_distinct_cell_once_and_each_pair_through_its_nearest_image(cells_per_side):
-    problem = Problem(cells_per_side + 0.3)
+    problem = Sph2d(cells_per_side + 0.3)
     x = _positions(12 * cells_per_side**2, problem.box_length)
     right = reference("", problem, x)
     row, on_device = _row(problem, x)
@@ -46,18 +46,18 @@ def test_stencil_visits_each_distinct_cell_once_and_each_pair_through_its_neares
 
 
 def test_kernel_constants_are_double_precision():
-    row, x = _row(Problem(10.0), np.array([[3.0, 4.0]]))
+    row, x = _row(Sph2d(10.0), np.array([[3.0, 4.0]]))
     loss = float(row.to_numpy(row.loss(x)))
     assert loss == pytest.approx((1.8189136353359467 - 10.0) ** 2, rel=1e-15)
 
 
 def test_spline_scale_holds_mass_and_normalisation():
-    problem = Problem(10.0, smoothing_length=0.1, mass=3.0)
+    problem = Sph2d(10.0, smoothing_length=0.1, mass=3.0)
     assert spline_scale(problem) * problem.cutoff**3 == pytest.approx(3.0 * 10.0 / (7.0 * math.pi * 0.01), rel=1e-15)
 
 
 def test_to_device_and_to_numpy_copy():
-    row, x = _row(Problem(10.0), PAIR)
+    row, x = _row(Sph2d(10.0), PAIR)
     copy = row.to_numpy(x)
     x.fill_(7.0)
     np.testing.assert_array_equal(copy, PAIR)
@@ -73,13 +73,13 @@ def test_loss_sums_every_tile_in_float64(n):
     loss = wp.empty(1, dtype=wp.float32, device="cpu")
     partial_sums = wp.empty(partial_sum_count(n), dtype=wp.float64, device="cpu")
     residual_on_device = wp.array(residual, dtype=wp.float32, device="cpu")
-    compute_loss(Grid(Problem.of_size(n), n, "float32"), residual_on_device, partial_sums, loss)
+    compute_loss(Grid(Sph2d.of_size(n), n, "float32"), residual_on_device, partial_sums, loss)
     assert float(loss.numpy()[0]) == pytest.approx(math.fsum(residual.astype(np.float64) ** 2), rel=1e-7)
 
 
 def test_pull_of_a_close_pair_keeps_its_precision():
     """Both terms of W' nearly cancel where r is small against h."""
-    problem = Problem(10.0)
+    problem = Sph2d(10.0)
     x = np.array([[2.0, 2.0], [2.0 + 1e-9, 2.0 - 2e-9]])
     right = reference("", problem, x)
     row, on_device = _row(problem, x)
@@ -105,9 +105,9 @@ def test_broken_kernel_fails_at_every_launch():
 
 _WORKER = """
 import numpy as np
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations.warp_adjoint.implementation import WarpAdjoint
-row = WarpAdjoint(Problem(10.0), np.zeros((2, 2)), "cpu", "float64")
+row = WarpAdjoint(Sph2d(10.0), np.zeros((2, 2)), "cpu", "float64")
 print(float(row.to_numpy(row.grad(row.to_device(np.array([[2.0, 2.0], [2.5, 2.0]]))))[1, 0]))
 """
 

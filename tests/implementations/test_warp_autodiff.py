@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 from harness.check.oracle import reference
-from harness.contract.problem import Problem
+from harness.problems.sph2d import Sph2d
 from implementations.warp_autodiff.implementation import WarpAutodiff
 
 PAIR = np.array([[2.0, 2.0], [2.5, 2.0]])
@@ -13,7 +13,7 @@ PULL = 84.32146702407408
 
 
 def _row(positions, dtype="float64", length=10.0):
-    row = WarpAutodiff(Problem(length), positions, "cpu", dtype)
+    row = WarpAutodiff(Sph2d(length), positions, "cpu", dtype)
     return row, row.to_device(positions)
 
 
@@ -37,7 +37,7 @@ def test_positions_are_left_as_they_were():
 def test_coincident_particles_have_no_gradient_between_them(dtype):
     positions = np.array([[2.0, 2.0], [2.0, 2.0], [2.5, 2.0]])
     row, x = _row(positions, dtype)
-    right = reference("", Problem(10.0), positions)
+    right = reference("", Sph2d(10.0), positions)
     tolerance = 1e-12 if dtype == "float64" else 1e-5
     np.testing.assert_allclose(row.to_numpy(row.grad(x)), right.gradient, rtol=0, atol=tolerance * right.gradient_scale)
 
@@ -46,5 +46,5 @@ def test_coincident_particles_have_no_gradient_between_them(dtype):
 def test_tape_runs_through_the_nearest_image_in_small_boxes(length):
     positions = np.random.default_rng(3).random((40, 2)) * length - 0.3
     row, x = _row(positions, length=length)
-    right = reference("", Problem(length), positions)
+    right = reference("", Sph2d(length), positions)
     np.testing.assert_allclose(row.to_numpy(row.grad(x)), right.gradient, rtol=0, atol=1e-12 * right.gradient_scale)

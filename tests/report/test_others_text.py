@@ -16,6 +16,8 @@ from rich.console import Console
 from selection import thorough
 
 from harness import terminal
+from harness.console import say
+from harness.contract.encoding import printable
 from harness.report import compare, documents, figures, page, text
 from harness.report.data import cases, frame, main_settings
 
@@ -109,7 +111,7 @@ def test_a_figure_draws_the_words(words, tmp_path):
     made = figures.figure("time", main_settings(found)[0], found)
     figures.save(made, tmp_path / "a.svg")
     drawn = "".join(ET.parse(tmp_path / "a.svg").getroot().itertext())
-    assert text.printable(f"title {words}").split("\\n")[0] in drawn
+    assert printable(f"title {words}").split("\\n")[0] in drawn
 
 
 def test_a_title_that_begins_with_an_underscore_is_in_the_legend():
@@ -129,10 +131,10 @@ def test_a_terminal_is_shown_the_words(words):
     for part in (terminal.timing_tables(records), terminal.agreement_table(foreign(words, "unavailable"))):
         console.print(part)
     console.print(terminal.comparison_table(compare.compare(records, foreign(words, "timeout"))))
-    terminal.say(console, words)
+    say(console, words)
     printed = console.file.getvalue()
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", printed)
-    assert text.printable(words).split("\\n")[0].split("\\r")[0] in printed
+    assert printable(words).split("\\n")[0].split("\\r")[0] in printed
 
 
 def test_rows_of_one_title_are_told_apart():

@@ -4,9 +4,9 @@ from itertools import groupby
 
 import pytest
 
-from harness.check.inputs import SCENARIOS
 from harness.contract.records import case_id
 from harness.contract.scenario import Scenario
+from harness.problems.sph2d import SCENARIOS
 from harness.run import machine, plan
 from harness.run.plan import Narrowing, check_plan
 

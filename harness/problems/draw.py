@@ -1,23 +1,14 @@
-"""The scenarios: how the positions of n particles are drawn.
-
-`published` is the input of the study this project reproduces, bit for bit: Julia's `rand(Xoshiro(42), 2, N) .* L`.
-`clustered` has the same number of particles in the same box, some of them in dense blobs, where padding hurts.
-`hard` is many small inputs with sizes of their own, which are checked and never timed.
-"""
+"""How positions are drawn: recipes that several problems share."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.check.hard_cases import HARD_CASES
-from harness.contract.problem import FloatArray, Problem
-from harness.contract.scenario import Input, Scenario
+from harness.contract.problem import FloatArray
 
-PUBLISHED_SEED = 42
 CLUSTERED_SEED = 7
 BLOB_PARTICLES = 150
 BLOB_SIGMA = 0.35
@@ -29,32 +20,23 @@ _BLOCK = 256  # steps every block advances alone; the jump between blocks is one
 _FORK = np.array([0x02011CE34BCE797F, 0x5A94851FB48A6E05, 0x3688CF5D48899FA7, 0x867B4BB4C42E5661], np.uint64)
 
 
-def published_positions(n: int) -> FloatArray:
-    """Positions of the study: (n, 2) float64 in [0, L)^2 with L = sqrt(n / 10)."""
-    return julia_uniform(PUBLISHED_SEED, 2 * n).reshape(n, 2) * Problem.of_size(n).box_length
+def clustered(n: int, d: int, length: float) -> FloatArray:
+    """n / 2000 Gaussian blobs of 150 particles, sigma 0.35, in an otherwise uniform box, where padding hurts.
 
+    Args:
+        n: particles.
+        d: dimensions.
+        length: side of the box.
 
-def clustered_positions(n: int) -> FloatArray:
-    """Positions (n, 2) float64: n / 2000 Gaussian blobs of 150 particles, sigma 0.35, in an otherwise uniform box."""
+    Returns:
+        (n, d) float64 in [0, length).
+    """
     rng = np.random.default_rng(CLUSTERED_SEED)
-    length = Problem.of_size(n).box_length
     blobs = max(1, n // PARTICLES_PER_BLOB) if n >= BLOB_PARTICLES else 0
-    centres = np.repeat(rng.uniform(0.0, length, (blobs, 2)), BLOB_PARTICLES, axis=0)
-    clustered = centres + rng.normal(0.0, BLOB_SIGMA, centres.shape)
-    uniform = rng.uniform(0.0, length, (n - len(clustered), 2))
-    return np.mod(np.concatenate([clustered, uniform]), length)
-
-
-def _sized(name: str, positions: Callable[[int], FloatArray]) -> Scenario:
-    """One input for each n: these positions in the study's box."""
-    return Scenario(lambda n: [Input(name, Problem.of_size(n), lambda: positions(n))])
-
-
-SCENARIOS: Mapping[str, Scenario] = {
-    "published": _sized("published", published_positions),
-    "clustered": _sized("clustered", clustered_positions),
-    "hard": Scenario(lambda n: HARD_CASES, timed=False, sized=False),
-}
+    centres = np.repeat(rng.uniform(0.0, length, (blobs, d)), BLOB_PARTICLES, axis=0)
+    inside = centres + rng.normal(0.0, BLOB_SIGMA, centres.shape)
+    uniform = rng.uniform(0.0, length, (n - len(inside), d))
+    return np.mod(np.concatenate([inside, uniform]), length)
 
 
 def julia_uniform(seed: int, count: int) -> npt.NDArray[np.float64]:
