@@ -123,7 +123,7 @@ def _minimum_image(d: FloatArray, length: float) -> FloatArray:
 
 
 def _norm(d: FloatArray) -> FloatArray:
-    return np.asarray(np.sqrt(np.sum(d**2, axis=1)))
+    return np.asarray(np.sqrt(sum(d[:, axis] ** 2 for axis in range(d.shape[1]))))  # whole columns: SIMD
 
 
 def _scatter(index: npt.NDArray[np.int64], values: FloatArray, n: int) -> FloatArray:

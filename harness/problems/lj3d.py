@@ -103,7 +103,7 @@ class Lj3d(Problem):
         return {"L": self.box_length, "sigma": self.sigma, "epsilon": self.epsilon, "rc": self.cutoff}
 
     def mistaken_losses(self, s: FloatArray) -> Mapping[str, float]:
-        """Every pair twice, a mean in place of a sum, no shift at the cutoff."""
+        """Every pair twice, a mean in place of a sum."""
         energy = float(np.sum(self.particle(s)))
         return {"every pair counted twice?": 2.0 * energy, "mean instead of sum?": energy / max(len(s), 1)}
 
