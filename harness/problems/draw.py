@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,48 @@ def clustered(n: int, d: int, length: float) -> FloatArray:
     inside = centres + rng.normal(0.0, BLOB_SIGMA, centres.shape)
     uniform = rng.uniform(0.0, length, (n - len(inside), d))
     return np.mod(np.concatenate([inside, uniform]), length)
+
+
+def uniform(seed: int, n: int, d: int, length: float) -> Callable[[], FloatArray]:
+    """NumPy's uniform positions, (n, d) float64 in [0, length)."""
+    return lambda: np.random.default_rng(seed).random((n, d)) * length
+
+
+def points(d: int, *rows: tuple[float, ...]) -> Callable[[], FloatArray]:
+    """These positions, (n, d) float64."""
+    return lambda: np.array(rows, np.float64).reshape(-1, d)
+
+
+def jittered_grid(side: int, spacing: float, jitter: float) -> Callable[[], FloatArray]:
+    """A simple cubic lattice of side^3 sites from half a spacing on, each coordinate jittered: (side^3, 3) float64."""
+
+    def positions() -> FloatArray:
+        axis = (np.arange(side) + 0.5) * spacing
+        sites = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+        return sites + np.random.default_rng(side).normal(0.0, jitter, sites.shape)
+
+    return positions
+
+
+def moved(positions: Callable[[], FloatArray], by: Callable[[FloatArray], FloatArray]) -> Callable[[], FloatArray]:
+    """Positions and what is added to them."""
+    return lambda: positions() + by(positions())
+
+
+def whole_boxes(length: float) -> Callable[[FloatArray], FloatArray]:
+    """For `moved`: up to three whole boxes along every axis, either way."""
+    return lambda x: length * np.random.default_rng(5).integers(-3, 4, x.shape)
+
+
+def with_bad_row(positions: Callable[[], FloatArray], value: float) -> Callable[[], FloatArray]:
+    """The same, the first coordinate of row 7 another."""
+
+    def bad() -> FloatArray:
+        x = positions()
+        x[7, 0] = value
+        return x
+
+    return bad
 
 
 def julia_uniform(seed: int, count: int) -> npt.NDArray[np.float64]:

@@ -17,13 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.contract.problem import FloatArray, Problem, require_positive, require_within, root_rounded_up
-from harness.contract.scenario import Scenario, sized
+from harness.contract.protocol import Dtype
+from harness.contract.scenario import Input, Scenario, sized
+from harness.problems.draw import jittered_grid, moved, points, whole_boxes, with_bad_row
 
 SEED = 42
 JITTER = 0.05
 """Standard deviation of every coordinate about its lattice site."""
 FACES = np.array([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, 0.5), (0.0, 0.5, 0.5)])
 """Sites of a face-centred cubic cell."""
+SHIFT = 4.0 * (2.5**-12 - 2.5**-6)
+"""phi(rc) of the default parameters, which every pair within reach is relieved of."""
 FILM = 3.0
 """The box is this many times as high as the film of `slab`."""
 
@@ -154,7 +158,52 @@ def _kept(n: int, cells: tuple[int, int, int], sides: tuple[float, float, float]
     return np.mod(sites[chosen] + rng.normal(0.0, JITTER, (n, 3)), length)
 
 
+_FLOAT64: tuple[Dtype, ...] = ("float64",)
+_BOX = Lj3d(15.0)
+_GRID = jittered_grid(6, 1.1, 0.05)
+"""Of 216 particles, the closest of which are 0.8 apart."""
+
+
+def _edges() -> FloatArray:
+    """A jittered lattice whose first coordinates are on the faces of the box and of its cells, or beside them.
+
+    Beside them by less than can be told: the remainder that rounds up to L among them.
+    """
+    eps = np.finfo(np.float64).eps
+    x = jittered_grid(4, 1.25, 0.05)()
+    x[:, 0] = np.repeat([-1e-20, 1.25, 2.5 * (1.0 - eps), 15.0 * (1.0 - eps) - 11.25], 16)
+    x[::3, 0] += 15.0
+    return x
+
+
+HARD_CASES: tuple[Input, ...] = (
+    Input("six cells a side", _BOX, _GRID),
+    Input("three cells exactly", Lj3d(7.5), _GRID),
+    Input("two cells a side", Lj3d(6.6), _GRID),
+    Input("one cell", Lj3d(3.3), jittered_grid(3, 1.1, 0.05), dtypes=_FLOAT64),
+    Input("box of one cutoff", Lj3d(2.5), jittered_grid(2, 1.25, 0.05), dtypes=_FLOAT64),
+    Input("three cells by rounding", Lj3d(0.6, 0.08, 3.0), jittered_grid(6, 0.1, 0.004)),
+    Input("translated by whole boxes", _BOX, moved(_GRID, whole_boxes(15.0))),
+    Input("negative boxes only", _BOX, moved(_GRID, lambda x: np.full_like(x, -45.0)), dtypes=_FLOAT64),
+    Input("pair", _BOX, points(3, (2.0, 2.0, 2.0), (3.2, 2.0, 2.0)), dtypes=_FLOAT64),
+    Input("pair across a face", _BOX, points(3, (2.0, 2.0, 0.5), (2.0, 2.0, 14.3)), dtypes=_FLOAT64),
+    Input("pair across a corner", _BOX, points(3, (0.5, 0.25, 0.5), (14.5, 14.5, 14.25))),
+    Input("pair out of reach", _BOX, points(3, (2.0, 2.0, 2.0), (5.0, 2.0, 2.0)), 0.0, 0.0, dtypes=_FLOAT64),
+    Input("pair in a box of 1e6", Lj3d(1e6), points(3, (500.0, 2.0, 7.0), (501.5, 2.0, 7.0)), dtypes=_FLOAT64),
+    Input("overlapping pair", _BOX, points(3, (2.0, 2.0, 2.0), (2.5, 2.0, 2.0)), 4.0 * (4096.0 - 64.0) - SHIFT),
+    Input("no particles", _BOX, points(3), 0.0, 0.0),
+    Input("one particle", _BOX, points(3, (3.0, 4.0, 5.0)), 0.0, 0.0, dtypes=_FLOAT64),
+    Input("all in one cell", _BOX, moved(jittered_grid(3, 0.8, 0.01), lambda x: np.full_like(x, 5.0))),
+    Input("faces of box and cells", _BOX, _edges),
+    Input("other parameters", Lj3d(12.0, 0.9, 1.7, 3.0), _GRID),
+    Input("NaN", _BOX, with_bad_row(_GRID, math.nan), refused=True),
+    Input("infinity", _BOX, with_bad_row(_GRID, -math.inf), refused=True, dtypes=_FLOAT64),
+    Input("without precision in the box", _BOX, with_bad_row(_GRID, 1e19), refused=True),
+)
+
 SCENARIOS: Mapping[str, Scenario] = {
     "jittered_fcc": sized("jittered_fcc", Lj3d.of_size, jittered_fcc_positions),
     "slab": sized("slab", slab_box, slab_positions),
+    "hard": Scenario(lambda n: HARD_CASES, timed=False, sized=False),
 }
+"""`hard` is many small inputs with sizes of their own, which are checked and never timed."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from harness.check import judgement, oracle
+from harness.check import oracle
 from harness.check.reference import load, save
 from harness.contract.problem import InvalidPositionsError, Problem
 from harness.contract.scenario import Scenario
@@ -35,8 +35,7 @@ ENDS = {
     "lj3d": ((10.57782885, 10.54432864, 10.56006933), (9.05696509, 9.79254187, 9.76235679)),
 }
 """First and last position of a thousand."""
-SHORT = [Sph2d(1.7), Sph3d(1.7), Lj3d(4.3)]
-"""Boxes of fewer than three cells a side."""
+PLAIN = [Sph2d(1.7), Sph3d(1.7), Lj3d(4.3)]
 
 
 def first(scenarios: str) -> Scenario:
@@ -81,20 +80,6 @@ def test_the_film_leaves_two_thirds_of_its_box_empty() -> None:
     assert drawn.problem.box_length**3 == pytest.approx(3.0 * 3_000 / 0.8442)
 
 
-@pytest.mark.parametrize("problem", SHORT, ids=lambda problem: problem.name)
-@pytest.mark.parametrize("n", [1, 2, 40])
-def test_gradient_is_the_derivative_of_the_loss_in_short_boxes_too(problem: Problem, n: int) -> None:
-    """Of particles on a jittered lattice: none so close that Lennard-Jones drowns the rest."""
-    axis = (np.arange(4) + 0.5) * problem.box_length / 4.0
-    sites = np.stack(np.meshgrid(*[axis] * problem.dimension, indexing="ij"), axis=-1).reshape(-1, problem.dimension)
-    positions = sites[:n] + np.random.default_rng(0).normal(0.0, 0.02, sites[:n].shape)
-    right = oracle.reference("", problem, positions)
-    step = judgement.FINITE_DIFFERENCE_STEP * problem.unit
-    shift = step * judgement.direction(positions.shape)
-    losses = (oracle.loss_only(problem, positions + shift), oracle.loss_only(problem, positions - shift))
-    assert judgement.finite_difference(right, right.gradient, step, losses) <= judgement.FINITE_DIFFERENCE_TOLERANCE
-
-
 @pytest.mark.parametrize("problem", [Sph2d(9.0), Sph3d(9.0, 0.3, 2.0, 5.0), Lj3d(9.0, 0.9, 1.7)], ids=lambda p: p.name)
 def test_pair_and_particle_derivatives(problem: Problem) -> None:
     r = np.linspace(0.6, 0.999, 300) * problem.cutoff
@@ -136,7 +121,7 @@ def test_references_of_every_problem_survive_the_file(name: str, tmp_path: objec
     np.testing.assert_array_equal(read.sums, written.sums)
 
 
-@pytest.mark.parametrize("problem", SHORT, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("problem", PLAIN, ids=lambda problem: problem.name)
 def test_positions_of_another_dimension_are_refused(problem: Problem) -> None:
     d = problem.dimension
     with pytest.raises(InvalidPositionsError, match=rf"shape \(5, {5 - d}\); expected \(N, {d}\)"):
