@@ -17,7 +17,8 @@ def thorough(names: Iterable[Any], few: Collection[Any]) -> list[Any]:
 def spread(*names: Iterable[Any], every: int) -> list[Any]:
     """All combinations of parameters, all but each `every`-th marked thorough.
 
-    Along a diagonal, so that each name is tried with some of each other list, where that has `every` or more.
+    Along a diagonal: a name is tried where the other lists together reach every remainder, as one of `every` or more
+    names does.
     """
     numbered = product(*(list(enumerate(each)) for each in names))
     return [

@@ -10,6 +10,7 @@ import msgspec
 
 _Value = TypeVar("_Value")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, those that turn the direction of text, and halves of characters."""
 
 
 def encode(value: Any) -> bytes:

@@ -32,8 +32,8 @@ class Problem(ABC):
         name: of the problem, in records and on the command line.
         dimension: d.
         number_density: particles per unit volume where the size of the box follows from their number.
+        way_out: which units to choose, where a precision cannot hold the parameters.
         box_length: side L of the periodic cube.
-        self_term: f(0), a particle's own share of s_i; 0 where it has none.
     """
 
     __slots__ = ()
@@ -41,12 +41,13 @@ class Problem(ABC):
     name: ClassVar[str]
     dimension: ClassVar[int]
     number_density: ClassVar[float]
+    way_out: ClassVar[str]
     box_length: float
 
     @classmethod
     def of_size(cls, n: int) -> Self:
         """The problem for n particles: L keeps their number density, and so their neighbours."""
-        return cls(box_length=float(max(n, 1) / cls.number_density) ** (1.0 / cls.dimension))  # type: ignore[call-arg]
+        return cls(box_length=(max(n, 1) / cls.number_density) ** (1.0 / cls.dimension))  # type: ignore[call-arg]
 
     @property
     @abstractmethod
@@ -92,7 +93,14 @@ class Problem(ABC):
         """Losses that common mistakes give where s is right, by the words of a hint."""
         return {}
 
+    @property
     @abstractmethod
+    def limits(self) -> Mapping[str, tuple[float, int]]:
+        """Value of each parameter, and the root of a precision's largest number that bounds it and its inverse.
+
+        Between these bounds every power that rows form is a normal number.
+        """
+
     def require_representable(self, dtype: npt.DTypeLike) -> None:
         """Refuse parameters with which a row would compute zeros or infinities out of right positions.
 
@@ -100,8 +108,16 @@ class Problem(ABC):
             dtype: precision of the positions.
 
         Raises:
-            ValueError: naming the parameter, its value and the limits.
+            ValueError: naming the parameter, its value and the limits, see `limits`.
         """
+        name, largest = np.dtype(dtype).name, float(np.finfo(np.dtype(dtype)).max)
+        for what, (value, root) in self.limits.items():
+            limit = largest ** (1.0 / root)
+            if not 1.0 / limit <= value <= limit:
+                raise ValueError(
+                    f"{what} is {value:.3g}; in {name} it must lie between {1.0 / limit:.2g} and {limit:.2g}: choose "
+                    f"units of {self.way_out}"
+                )
 
     def cells_per_side(self, n: int) -> int:
         """Cells along one side of the cell list: as many as fit with a width of at least the cutoff.
@@ -163,26 +179,6 @@ class Problem(ABC):
             raise InvalidPositionsError(
                 f"position row {row} is {positions[row].tolist()}; coordinates must be finite and below {limit:.3g} in "
                 f"magnitude (box length / {positions.dtype} epsilon); {bad.size} of {len(positions)} rows are bad"
-            )
-
-
-def require_within(dtype: npt.DTypeLike, advice: str, **roots: tuple[float, int]) -> None:
-    """Refuse parameters some power of which a precision cannot hold.
-
-    Args:
-        dtype: the precision.
-        advice: what to do about it, the end of the message.
-        **roots: value of each parameter, and the root of the largest number that neither it nor its inverse may exceed.
-
-    Raises:
-        ValueError: naming the first such parameter, its value and the limits.
-    """
-    name, largest = np.dtype(dtype).name, float(np.finfo(np.dtype(dtype)).max)
-    for what, (value, root) in roots.items():
-        limit = largest ** (1.0 / root)
-        if not 1.0 / limit <= value <= limit:
-            raise ValueError(
-                f"{what} is {value:.3g}; in {name} it must lie between {1.0 / limit:.2g} and {limit:.2g}: {advice}"
             )
 
 

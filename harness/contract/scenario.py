@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from harness.contract.problem import FloatArray, Problem
 from harness.contract.protocol import DTYPES, Dtype
 
+FLOAT64: tuple[Dtype, ...] = ("float64",)
+"""Of inputs that float32 cannot resolve, or that are of a kind it runs another of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Input:

@@ -61,14 +61,14 @@ def jittered_grid(side: int, spacing: float, jitter: float) -> Callable[[], Floa
     return positions
 
 
-def moved(positions: Callable[[], FloatArray], by: Callable[[FloatArray], FloatArray]) -> Callable[[], FloatArray]:
-    """Positions and what is added to them."""
-    return lambda: positions() + by(positions())
+def translated(positions: Callable[[], FloatArray], length: float) -> Callable[[], FloatArray]:
+    """The same, each particle moved by up to three whole boxes along every axis, either way."""
 
+    def far_away() -> FloatArray:
+        x = positions()
+        return x + length * np.random.default_rng(5).integers(-3, 4, x.shape)
 
-def whole_boxes(length: float) -> Callable[[FloatArray], FloatArray]:
-    """For `moved`: up to three whole boxes along every axis, either way."""
-    return lambda x: length * np.random.default_rng(5).integers(-3, 4, x.shape)
+    return far_away
 
 
 def with_bad_row(positions: Callable[[], FloatArray], value: float) -> Callable[[], FloatArray]:

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.contract.problem import FloatArray, Problem, require_positive, require_within, root_rounded_up
-from harness.contract.protocol import Dtype
-from harness.contract.scenario import Input, Scenario, sized
-from harness.problems.draw import jittered_grid, moved, points, whole_boxes, with_bad_row
+from harness.contract.problem import FloatArray, Problem, require_positive, root_rounded_up
+from harness.contract.scenario import FLOAT64, Input, Scenario, sized
+from harness.problems.draw import jittered_grid, points, translated, with_bad_row
 
 SEED = 42
 JITTER = 0.05
@@ -49,6 +47,7 @@ class Lj3d(Problem):
     name: ClassVar[str] = "lj3d"
     dimension: ClassVar[int] = 3
     number_density: ClassVar[float] = 0.8442
+    way_out: ClassVar[str] = "length and energy in which sigma and epsilon are near 1"
 
     box_length: float
     sigma: float = 1.0
@@ -111,22 +110,10 @@ class Lj3d(Problem):
         energy = float(np.sum(self.particle(s)))
         return {"every pair counted twice?": 2.0 * energy, "mean instead of sum?": energy / max(len(s), 1)}
 
-    def require_representable(self, dtype: npt.DTypeLike) -> None:
-        """Refuse parameters whose powers a precision cannot hold: the twelfth of sigma, the square of L.
-
-        Args:
-            dtype: precision of the positions.
-
-        Raises:
-            ValueError: naming the parameter, its value and the limits.
-        """
-        require_within(
-            dtype,
-            "choose units of length and energy in which sigma and epsilon are near 1",
-            sigma=(self.sigma, 14),
-            box_length=(self.box_length, 3),
-            epsilon=(self.epsilon, 4),
-        )
+    @property
+    def limits(self) -> Mapping[str, tuple[float, int]]:
+        """Rows form the twelfth power of sigma and the square of L."""
+        return {"sigma": (self.sigma, 14), "box_length": (self.box_length, 3), "epsilon": (self.epsilon, 4)}
 
 
 def jittered_fcc_positions(n: int) -> FloatArray:
@@ -158,7 +145,6 @@ def _kept(n: int, cells: tuple[int, int, int], sides: tuple[float, float, float]
     return np.mod(sites[chosen] + rng.normal(0.0, JITTER, (n, 3)), length)
 
 
-_FLOAT64: tuple[Dtype, ...] = ("float64",)
 _BOX = Lj3d(15.0)
 _GRID = jittered_grid(6, 1.1, 0.05)
 """Of 216 particles, the closest of which are 0.8 apart."""
@@ -180,24 +166,24 @@ HARD_CASES: tuple[Input, ...] = (
     Input("six cells a side", _BOX, _GRID),
     Input("three cells exactly", Lj3d(7.5), _GRID),
     Input("two cells a side", Lj3d(6.6), _GRID),
-    Input("one cell", Lj3d(3.3), jittered_grid(3, 1.1, 0.05), dtypes=_FLOAT64),
-    Input("box of one cutoff", Lj3d(2.5), jittered_grid(2, 1.25, 0.05), dtypes=_FLOAT64),
+    Input("one cell", Lj3d(3.3), jittered_grid(3, 1.1, 0.05), dtypes=FLOAT64),
+    Input("box of one cutoff", Lj3d(2.5), jittered_grid(2, 1.25, 0.05), dtypes=FLOAT64),
     Input("three cells by rounding", Lj3d(0.6, 0.08, 3.0), jittered_grid(6, 0.1, 0.004)),
-    Input("translated by whole boxes", _BOX, moved(_GRID, whole_boxes(15.0))),
-    Input("negative boxes only", _BOX, moved(_GRID, lambda x: np.full_like(x, -45.0)), dtypes=_FLOAT64),
-    Input("pair", _BOX, points(3, (2.0, 2.0, 2.0), (3.2, 2.0, 2.0)), dtypes=_FLOAT64),
-    Input("pair across a face", _BOX, points(3, (2.0, 2.0, 0.5), (2.0, 2.0, 14.3)), dtypes=_FLOAT64),
+    Input("translated by whole boxes", _BOX, translated(_GRID, 15.0)),
+    Input("negative boxes only", _BOX, lambda: _GRID() - 45.0, dtypes=FLOAT64),
+    Input("pair", _BOX, points(3, (2.0, 2.0, 2.0), (3.2, 2.0, 2.0)), dtypes=FLOAT64),
+    Input("pair across a face", _BOX, points(3, (2.0, 2.0, 0.5), (2.0, 2.0, 14.3)), dtypes=FLOAT64),
     Input("pair across a corner", _BOX, points(3, (0.5, 0.25, 0.5), (14.5, 14.5, 14.25))),
-    Input("pair out of reach", _BOX, points(3, (2.0, 2.0, 2.0), (5.0, 2.0, 2.0)), 0.0, 0.0, dtypes=_FLOAT64),
-    Input("pair in a box of 1e6", Lj3d(1e6), points(3, (500.0, 2.0, 7.0), (501.5, 2.0, 7.0)), dtypes=_FLOAT64),
+    Input("pair out of reach", _BOX, points(3, (2.0, 2.0, 2.0), (5.0, 2.0, 2.0)), 0.0, 0.0, dtypes=FLOAT64),
+    Input("pair in a box of 1e6", Lj3d(1e6), points(3, (500.0, 2.0, 7.0), (501.5, 2.0, 7.0)), dtypes=FLOAT64),
     Input("overlapping pair", _BOX, points(3, (2.0, 2.0, 2.0), (2.5, 2.0, 2.0)), 4.0 * (4096.0 - 64.0) - SHIFT),
     Input("no particles", _BOX, points(3), 0.0, 0.0),
-    Input("one particle", _BOX, points(3, (3.0, 4.0, 5.0)), 0.0, 0.0, dtypes=_FLOAT64),
-    Input("all in one cell", _BOX, moved(jittered_grid(3, 0.8, 0.01), lambda x: np.full_like(x, 5.0))),
+    Input("one particle", _BOX, points(3, (3.0, 4.0, 5.0)), 0.0, 0.0, dtypes=FLOAT64),
+    Input("all in one cell", _BOX, lambda: jittered_grid(3, 0.8, 0.01)() + 5.0),
     Input("faces of box and cells", _BOX, _edges),
     Input("other parameters", Lj3d(12.0, 0.9, 1.7, 3.0), _GRID),
     Input("NaN", _BOX, with_bad_row(_GRID, math.nan), refused=True),
-    Input("infinity", _BOX, with_bad_row(_GRID, -math.inf), refused=True, dtypes=_FLOAT64),
+    Input("infinity", _BOX, with_bad_row(_GRID, -math.inf), refused=True, dtypes=FLOAT64),
     Input("without precision in the box", _BOX, with_bad_row(_GRID, 1e19), refused=True),
 )
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.contract.problem import FloatArray, Problem, require_positive, require_within
+from harness.contract.problem import FloatArray, Problem, require_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,9 @@ class Sph(Problem):
         ValueError: a length or the mass is not a positive finite number, or rest_density is not finite.
     """
 
-    length_power: ClassVar[int]
-    """Root of the largest number beyond which some power of h that rows form is infinite."""
+    way_out: ClassVar[str] = "length and mass in which smoothing_length and rest_density are near 1"
+    length_root: ClassVar[int]
+    """Of h, see `limits`."""
 
     box_length: float
     smoothing_length: float = 0.5
@@ -109,26 +109,15 @@ class Sph(Problem):
             "every pair and the self term counted twice?": float(np.sum(self.particle(2.0 * s))),
         }
 
-    def require_representable(self, dtype: npt.DTypeLike) -> None:
-        """Refuse parameters with which a row would compute zeros or infinities out of right positions.
+    @property
+    def limits(self) -> Mapping[str, tuple[float, int]]:
+        """Rows form the power d + 3 of h, the square of L, and, in an adjoint, the square of a density over that of h.
 
-        In the positions' precision rows form the power d + 3 of h, the square of L, and, in an adjoint, the square of a
-        density over that of h; and their inverses. Within these limits all of them are
-        normal numbers, and so are contributions ten million times smaller or larger.
-
-        Args:
-            dtype: precision of the positions.
-
-        Raises:
-            ValueError: naming the parameter, its value and the limits.
+        Within these bounds contributions ten million times smaller or larger are normal numbers too.
         """
-        require_within(
-            dtype,
-            "choose units of length and mass in which smoothing_length and rest_density are near 1",
-            **{
-                "smoothing_length": (self.smoothing_length, self.length_power),
-                "box_length": (self.box_length, 3),
-                "mass * kernel_normalisation": (self.self_term, 4),
-                "rest_density": (max(abs(self.rest_density), 1.0), 4),  # any small one will do
-            },
-        )
+        return {
+            "smoothing_length": (self.smoothing_length, self.length_root),
+            "box_length": (self.box_length, 3),
+            "mass * kernel_normalisation": (self.self_term, 4),
+            "rest_density": (max(abs(self.rest_density), 1.0), 4),  # any small one will do
+        }

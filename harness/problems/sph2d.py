@@ -16,9 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.contract.problem import FloatArray
-from harness.contract.protocol import Dtype
-from harness.contract.scenario import Input, Scenario, sized
-from harness.problems.draw import clustered, julia_uniform, moved, points, uniform, whole_boxes, with_bad_row
+from harness.contract.scenario import FLOAT64, Input, Scenario, sized
+from harness.problems.draw import clustered, julia_uniform, points, translated, uniform, with_bad_row
 from harness.problems.sph import Sph
 
 PUBLISHED_SEED = 42
@@ -33,7 +32,7 @@ class Sph2d(Sph):
     name: ClassVar[str] = "sph2d"
     dimension: ClassVar[int] = 2
     number_density: ClassVar[float] = NUMBER_DENSITY
-    length_power: ClassVar[int] = 8
+    length_root: ClassVar[int] = 8
     rest_density: float = NUMBER_DENSITY
 
     @classmethod
@@ -73,7 +72,6 @@ def _edges() -> FloatArray:
     return np.concatenate([edges, uniform(14, 288, 2, 10.0)()])
 
 
-_FLOAT64: tuple[Dtype, ...] = ("float64",)
 _PAIR_LOSS = 119.393214523237
 _PAIR_NORM = 84.32146702407408 * math.sqrt(2.0)
 _BOX = Sph2d(10.0)
@@ -83,10 +81,8 @@ _WIDE_PAIR = points(2, (500.0, 2.0), (500.5, 2.0))
 HARD_CASES: tuple[Input, ...] = (
     Input("uniform", _BOX, uniform(0, 1000, 2, 10.0), 10988.8190581011, 6253.6722306893),
     Input("two cells a side", Sph2d.of_size(50), uniform(50, 50, 2, math.sqrt(5.0)), 270.3403968312, 846.4037903718),
-    Input("two cells exactly", Sph2d(2.0), uniform(1, 40, 2, 2.0), 493.9575501731, dtypes=_FLOAT64),
-    Input(
-        "two cells, sixty", Sph2d(math.sqrt(6.0)), uniform(2, 60, 2, math.sqrt(6.0)), 414.5940390935, dtypes=_FLOAT64
-    ),
+    Input("two cells exactly", Sph2d(2.0), uniform(1, 40, 2, 2.0), 493.9575501731, dtypes=FLOAT64),
+    Input("two cells, sixty", Sph2d(math.sqrt(6.0)), uniform(2, 60, 2, math.sqrt(6.0)), 414.5940390935, dtypes=FLOAT64),
     Input(
         "three cells by rounding",
         Sph2d(0.6, smoothing_length=0.1, rest_density=100.0),
@@ -94,45 +90,43 @@ HARD_CASES: tuple[Input, ...] = (
         133710.8795640539,
     ),
     Input(
-        "box of one support radius", Sph2d(1.0), uniform(3, 10, 2, 1.0), 12.0463762903, 81.2539304953, dtypes=_FLOAT64
+        "box of one support radius", Sph2d(1.0), uniform(3, 10, 2, 1.0), 12.0463762903, 81.2539304953, dtypes=FLOAT64
     ),
-    Input("one particle, short box", Sph2d(1.0), points(2, (0.3, 0.3)), 66.930174106092, 0.0, dtypes=_FLOAT64),
-    Input("just under two cells", Sph2d.of_size(39), uniform(4, 39, 2, Sph2d.of_size(39).box_length), dtypes=_FLOAT64),
+    Input("one particle, short box", Sph2d(1.0), points(2, (0.3, 0.3)), 66.930174106092, 0.0, dtypes=FLOAT64),
+    Input("just under two cells", Sph2d.of_size(39), uniform(4, 39, 2, Sph2d.of_size(39).box_length), dtypes=FLOAT64),
     Input(
         "translated by whole boxes",
         _BOX,
-        moved(uniform(0, 1000, 2, 10.0), whole_boxes(10.0)),
+        translated(uniform(0, 1000, 2, 10.0), 10.0),
         10988.8190581011,
         6253.6722306893,
     ),
     Input("far pair across a face", _BOX, points(2, (-39.9, 22.0), (29.6, -8.0)), _PAIR_LOSS, _PAIR_NORM),
-    Input("pair", _BOX, points(2, (2.0, 2.0), (2.5, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64),
-    Input("pair out of reach", _BOX, points(2, (2.0, 2.0), (5.0, 2.0)), 133.860348212184, 0.0, dtypes=_FLOAT64),
-    Input("pair across a face", _BOX, points(2, (0.25, 2.0), (9.75, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64),
+    Input("pair", _BOX, points(2, (2.0, 2.0), (2.5, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=FLOAT64),
+    Input("pair out of reach", _BOX, points(2, (2.0, 2.0), (5.0, 2.0)), 133.860348212184, 0.0, dtypes=FLOAT64),
+    Input("pair across a face", _BOX, points(2, (0.25, 2.0), (9.75, 2.0)), _PAIR_LOSS, _PAIR_NORM, dtypes=FLOAT64),
     *(
-        Input(f"pair in a box of {side}", Sph2d(float(side)), _WIDE_PAIR, _PAIR_LOSS, _PAIR_NORM, dtypes=_FLOAT64)
+        Input(f"pair in a box of {side}", Sph2d(float(side)), _WIDE_PAIR, _PAIR_LOSS, _PAIR_NORM, dtypes=FLOAT64)
         for side in ("1e4", "46341", "1e5")
     ),
     Input("pair in a box of 1e6", Sph2d(1e6), _WIDE_PAIR, _PAIR_LOSS, _PAIR_NORM),
     Input("no particles", _BOX, points(2), 0.0, 0.0),
-    Input("one particle", _BOX, points(2, (3.0, 4.0)), 66.930174106092, 0.0, dtypes=_FLOAT64),
+    Input("one particle", _BOX, points(2, (3.0, 4.0)), 66.930174106092, 0.0, dtypes=FLOAT64),
     Input("coincident pair", _BOX, points(2, (2.0, 2.0), (2.0, 2.0))),
-    Input("all in one place", _BOX, lambda: np.full((300, 2), 3.3), 86084019.402293086, 0.0, dtypes=_FLOAT64),
+    Input("all in one place", _BOX, lambda: np.full((300, 2), 3.3), 86084019.402293086, 0.0, dtypes=FLOAT64),
     Input("all in one cell", _BOX, lambda: 3.1 + 0.6 * np.random.default_rng(9).random((300, 2))),
     # the lattice's loss is the square of rho - rho_0 = 0.03: float32 cancels it away
-    Input("lattice", Sph2d(32 * math.sqrt(0.1)), _lattice, 1.0385998936, 0.0, dtypes=_FLOAT64),
+    Input("lattice", Sph2d(32 * math.sqrt(0.1)), _lattice, 1.0385998936, 0.0, dtypes=FLOAT64),
     Input("faces of box and cells", _BOX, _edges),
     Input(
         "other parameters",
         Sph2d(7.0, smoothing_length=0.3, mass=2.5, rest_density=17.0),
         uniform(12, 300, 2, 7.0),
     ),
-    Input(
-        "negative boxes only", _BOX, moved(uniform(13, 300, 2, 10.0), lambda x: np.full_like(x, -70.0)), dtypes=_FLOAT64
-    ),
+    Input("negative boxes only", _BOX, lambda: uniform(13, 300, 2, 10.0)() - 70.0, dtypes=FLOAT64),
     Input("NaN", _BOX, with_bad_row(_FIFTY, math.nan), refused=True),
-    Input("infinity", _BOX, with_bad_row(_FIFTY, math.inf), refused=True, dtypes=_FLOAT64),
-    Input("negative infinity", _BOX, with_bad_row(_FIFTY, -math.inf), refused=True, dtypes=_FLOAT64),
+    Input("infinity", _BOX, with_bad_row(_FIFTY, math.inf), refused=True, dtypes=FLOAT64),
+    Input("negative infinity", _BOX, with_bad_row(_FIFTY, -math.inf), refused=True, dtypes=FLOAT64),
     Input("without precision in the box", _BOX, with_bad_row(_FIFTY, 1e19), refused=True),
 )
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 DASH = "\N{EN DASH}"
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURE = re.compile(rf"\*{{0,2}}(\d|{DASH}$)")
-"""Control characters, those that turn the direction of text, and halves of characters."""
 _ACTIVE = re.compile(
     r"[\\`|\[\]$]|\*(?=\S)|(?<=\S)\*|(?<![^\W_])_|_(?![^\W_])|<(?=[\w/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~"
     r"|^[#+=-](?=\s)|^>|(?<=^\d)[.)](?=\s)"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from harness.problems.sph2d import Sph2d
+from harness.contract.problem import Problem
 
 
-def wrap(problem: Sph2d, x: jax.Array) -> jax.Array:
+def wrap(problem: Problem, x: jax.Array) -> jax.Array:
     """Positions in [0, L) by the exact remainder; one that rounds up to L stays there, in the last cell."""
     return jnp.mod(x, problem.box_length)
 
 
-def minimum_image(problem: Sph2d, d: jax.Array) -> jax.Array:
+def minimum_image(problem: Problem, d: jax.Array) -> jax.Array:
     """Nearest periodic image of differences of wrapped coordinates, |d| <= L; any shape."""
     length = problem.box_length
     return jnp.where(d > 0.5 * length, d - length, jnp.where(d < -0.5 * length, d + length, d))

@@ -6,12 +6,11 @@ import jax
 import numpy as np
 import psutil
 
-from harness.contract.problem import FloatArray
+from harness.contract.problem import FloatArray, Problem
 from harness.contract.protocol import CapacityOverflowError
-from harness.problems.sph2d import Sph2d
 
 
-def fullest_cell(problem: Sph2d, positions: FloatArray, cells_per_side: int) -> int:
+def fullest_cell(problem: Problem, positions: FloatArray, cells_per_side: int) -> int:
     """Particles in the fullest of so many cells a side, of (N, 2) NumPy positions."""
     cells = problem.cell_coordinates(positions, cells_per_side)
     _, occupancy = np.unique(cells[:, 0] + cells_per_side * cells[:, 1], return_counts=True)

@@ -69,6 +69,8 @@ def test_the_loss_is_that_of_all_pairs(name: str, case: Input) -> None:
     assert abs(found.loss - float(right)) <= 1e-12 * scale
     if case.loss is not None:
         assert case.loss == pytest.approx(float(right), rel=1e-11)  # given to 10 to 14 digits
+    if case.gradient_norm is not None:
+        assert np.linalg.norm(found.gradient) == pytest.approx(case.gradient_norm, rel=1e-11, abs=1e-10)
 
 
 @pytest.mark.parametrize(("name", "case"), VALID)

@@ -14,6 +14,7 @@ from harness.contract.problem import InvalidPositionsError, Problem
 from harness.contract.scenario import Scenario
 from harness.problems import PROBLEMS, lj3d, sph2d, sph3d
 from harness.problems.lj3d import Lj3d
+from harness.problems.sph import Sph
 from harness.problems.sph2d import Sph2d
 from harness.problems.sph3d import Sph3d
 
@@ -93,7 +94,23 @@ def test_pair_and_particle_derivatives(problem: Problem) -> None:
     np.testing.assert_array_equal([problem.pair(beyond), problem.pair_derivative(beyond)], 0.0)
 
 
-@pytest.mark.parametrize(("problem", "surface"), [(Sph2d(9.0), 2.0 * math.pi), (Sph3d(9.0), 4.0 * math.pi)])
+@pytest.mark.parametrize("h", [0.5, 0.1])
+@pytest.mark.parametrize("make", [Sph2d, Sph3d])
+def test_kernels_are_smooth(make: type[Sph], h: float) -> None:
+    problem = make(9.0, h)
+    below, above = (np.array(h * (1.0 + s * 1e-9)) for s in (-1, 1))
+    for function in (problem.pair, problem.pair_derivative):
+        assert function(below) == pytest.approx(float(function(above)), rel=1e-8)
+    r = np.linspace(0.01, 1.99, 500) * h
+    step = 1e-6 * h
+    slope = (problem.pair(r + step) - problem.pair(r - step)) / (2.0 * step)
+    np.testing.assert_allclose(problem.pair_derivative(r), slope, atol=1e-8 / h ** (problem.dimension + 1))
+
+
+@pytest.mark.parametrize(
+    ("problem", "surface"),
+    [(make(9.0, h), s) for make, s in ((Sph2d, 2.0 * math.pi), (Sph3d, 4.0 * math.pi)) for h in (0.5, 0.1)],
+)
 def test_kernels_integrate_to_one_over_space(problem: Problem, surface: float) -> None:
     shell = lambda r: surface * r ** (problem.dimension - 1) * float(problem.pair(np.array(r)))  # noqa: E731
     assert quad(shell, 0.0, problem.cutoff, points=[problem.unit])[0] == pytest.approx(1.0, abs=1e-8)

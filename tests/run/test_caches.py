@@ -113,7 +113,7 @@ def test_processes_that_start_at_once_find_the_same_folder(root):
     assert len(list(root.iterdir())) == caches.KEPT
 
 
-def test_what_another_process_removes_meanwhile_counts_for_nothing(root, monkeypatch):
+def test_what_another_process_removes_meanwhile_counts_for_nothing(root):
     """One of two processes has listed a cache that the other then renames: neither may keep fewer for that."""
     for number in range(2 * caches.KEPT):
         (root / f"kernels-{number}").mkdir(parents=True)

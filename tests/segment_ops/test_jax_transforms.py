@@ -185,7 +185,7 @@ def test_transform_gives_the_plain_value(variant, transform):
 
 
 @pytest.mark.parametrize(
-    ("variant", "transform", "order"), spread(SCALARS, ["eager", "grad", "hessian"], ORDERS, every=8)
+    ("variant", "transform", "order"), spread(SCALARS, ["eager", "grad", "hessian"], ORDERS, every=4)
 )
 def test_scalars(variant, transform, order):
     assert _both(variant, transform, ORDERS[order]) <= 1e-12

@@ -212,7 +212,7 @@ def test_transform_gives_the_plain_value(variant, transform):
 
 
 @pytest.mark.parametrize(
-    ("variant", "transform", "order"), spread(SCALARS, ["eager", "backward", "func.hessian"], ORDERS, every=6)
+    ("variant", "transform", "order"), spread(SCALARS, ["eager", "backward", "func.hessian"], ORDERS, every=4)
 )
 def test_scalars(variant, transform, order):
     assert _both(variant, transform, ORDERS[order]) <= 1e-12
